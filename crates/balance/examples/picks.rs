@@ -15,20 +15,15 @@ fn main() {
         eprintln!("usage: picks <algorithm> <servers> <requests>");
         return;
     };
-    let algorithm = match &**algorithm {
-        "roundrobin" => Algorithm::RoundRobin,
-        "leastconn" => Algorithm::LeastConn,
-        "random" => Algorithm::Random { draws: 2 },
-        "ewma" => Algorithm::Ewma,
-        other => return eprintln!("'{other}' is none of roundrobin, leastconn, random and ewma"),
+    let Some(algorithm) = Algorithm::by_name(algorithm) else {
+        return eprintln!("'{algorithm}' is not an algorithm that goes by servers alone");
     };
     let (Ok(servers), Ok(requests)) = (servers.parse::<u32>(), requests.parse::<u64>()) else {
         return eprintln!("the number of servers and of requests");
     };
     let specs: Vec<_> = (1..=servers).map(|uid| ServerSpec::new(uid, 1)).collect();
     let balancer = Balancer::new(Settings { algorithm, ..Settings::default() }, &specs);
-    // Taking turns needs no counts.
-    let counts = algorithm != Algorithm::RoundRobin;
+    let counts = algorithm.traits().goes_by_load;
     let (mut view, mut under_way) = (View::default(), VecDeque::with_capacity(AT_ONCE + 1));
     let mut random = 1u64;
     for number in 0..requests {
@@ -45,7 +40,7 @@ fn main() {
             && counts
         {
             balancer.conn_ended(done);
-            if algorithm == Algorithm::Ewma {
+            if algorithm.traits().measures_servers {
                 view.estimates.answered(done.0, 1000 + u64::from(done.0), now_us);
             }
         }

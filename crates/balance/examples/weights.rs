@@ -10,11 +10,8 @@ fn main() {
         eprintln!("usage: weights <algorithm> <servers> <changes>");
         return;
     };
-    let algorithm = match &**algorithm {
-        "roundrobin" => Algorithm::RoundRobin,
-        "leastconn" => Algorithm::LeastConn,
-        "random" => Algorithm::Random { draws: 2 },
-        other => return eprintln!("'{other}' is none of roundrobin, leastconn and random"),
+    let Some(algorithm) = Algorithm::by_name(algorithm) else {
+        return eprintln!("'{algorithm}' is not an algorithm that goes by servers alone");
     };
     let (Ok(servers), Ok(changes)) = (servers.parse::<u32>(), changes.parse::<u32>()) else {
         return eprintln!("the number of servers and of changes");

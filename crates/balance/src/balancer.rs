@@ -2,16 +2,14 @@
 
 use thalweg_live::Growing;
 
-use crate::ewma::Estimates;
-use crate::hash::avalanche;
-use crate::leastconn::{Tournaments, less_loaded};
+use crate::algorithm::{Choice, Method, Usable};
+use crate::estimates::Estimates;
 use crate::load::{Load, LoadNow};
-use crate::random::{Draws, Urn, less_busy};
 use crate::retry_budget::RetryBudget;
-use crate::ring::{Ring, seed_of_id};
-use crate::round_robin::{Entry, Schedule};
-use crate::settings::{Algorithm, HashMethod, NodeKey, PreserveAffinity, ServerSpec, Settings};
+use crate::settings::{NodeKey, PreserveAffinity, ServerSpec, Settings};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::tournament::{Tournaments, less_loaded};
+use crate::turns::Entry;
 use crate::zone::{Blend, blend};
 use crossbeam_utils::CachePadded;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -22,7 +20,7 @@ pub struct ServerIndex(pub u32);
 
 impl Settings {
     fn has_fixed_weights(&self) -> bool {
-        matches!(self.algorithm, Algorithm::StaticRr | Algorithm::Hash(HashMethod::MapBased))
+        self.algorithm.traits().has_fixed_weights
     }
 }
 
@@ -129,9 +127,10 @@ impl Drop for Held<'_> {
     }
 }
 
+/// What is known of a server.
 #[derive(Debug, Clone, Copy)]
-struct Status {
-    uid: u32,
+pub(crate) struct Status {
+    pub uid: u32,
     /// As configured: what algorithms go by whose weights are fixed.
     configured_weight: u32,
     backup: bool,
@@ -144,28 +143,20 @@ struct Status {
     weight: u32,
     /// In 16ths of a weight; below `16 * weight` during a slow start.
     effective: u32,
-    node_key: NodeKey,
+    pub node_key: NodeKey,
 }
 
+/// What the state of servers comes to: which are used, and how one of them is chosen.
 #[derive(Debug)]
-struct Plan {
+pub(crate) struct Plan {
     settings: Settings,
-    entries: Box<[Entry]>,
+    pub entries: Box<[Entry]>,
     total_weight: u64,
     method: Method,
+    /// A server that is the only one is chosen even when it is full.
+    insists: bool,
     /// Servers of other zones, for what finds all of `entries` full.
     spare: Box<[Entry]>,
-}
-
-#[derive(Debug)]
-enum Method {
-    Turns(Schedule),
-    Map(Schedule),
-    Ring(Ring),
-    Least,
-    /// In the order in which to try.
-    InOrder(Box<[u32]>),
-    Urn(Urn),
 }
 
 impl Status {
@@ -191,14 +182,14 @@ const NOBODY: ServerSpec =
 
 impl Balancer {
     pub fn new(settings: Settings, servers: &[ServerSpec]) -> Balancer {
-        let least = settings.algorithm == Algorithm::LeastConn;
+        let ranked = settings.algorithm.traits().keeps_ranks;
         let statuses: Vec<Status> = servers.iter().map(Status::new).collect();
         let order = (0..servers.len() as u32).collect();
         let arrivals = (0..servers.len() as u32).filter(|&i| servers[i as usize].up).collect();
         Balancer {
             loads: (0..servers.len()).map(|i| Load::with_ticket(i as u64)).collect(),
-            weights: servers.iter().filter(|_| least).map(|_| AtomicU64::new(0)).collect(),
-            tournament: match least {
+            weights: servers.iter().filter(|_| ranked).map(|_| AtomicU64::new(0)).collect(),
+            tournament: match ranked {
                 true => OnceLock::from(Box::new(Tournaments::new(servers.len()))),
                 false => OnceLock::new(),
             },
@@ -239,7 +230,7 @@ impl Balancer {
             return;
         }
         control.settings = settings;
-        if settings.algorithm == Algorithm::LeastConn {
+        if settings.algorithm.traits().keeps_ranks {
             let servers = control.servers.len();
             // Its places are made before anybody looks for them.
             for server in 0..servers {
@@ -269,43 +260,18 @@ impl Balancer {
             [] => return None,
             // One server: nothing to choose. Hashing insists on it even when it is full.
             [only] if plan.spare.is_empty() => {
-                let insists = key.is_some() || plan.settings.algorithm == Algorithm::Sticky;
+                let insists = key.is_some() || plan.insists;
                 return (insists || !self.full(only.server, cx)).then_some(ServerIndex(only.server));
             }
             _ => {}
         }
-        let avoid = cx.avoid.map(|s| s.0);
-        let refuse = |server: u32| Some(server) == avoid || self.full(server, cx);
-        let found = match &plan.method {
-            Method::Turns(schedule) => self.take_turn(schedule, &plan.entries, refuse),
-            Method::Map(schedule) => match key {
-                Some(hash) => self.by_map(schedule, hash, avoid),
-                None => self.take_turn(schedule, &plan.entries, refuse),
-            },
-            Method::Ring(ring) => match key {
-                Some(hash) => ring.nearest(hash, |s| Some(s) == avoid || self.disqualified(s, plan, cx)),
-                None => ring.next(|s| refuse(s) || self.overloaded(s, plan)),
-            },
-            Method::Least => self.least(&plan.entries, refuse),
-            Method::InOrder(order) => order.iter().copied().find(|&s| {
-                Some(s) != avoid && (plan.settings.algorithm == Algorithm::Sticky || !self.full(s, cx))
-            }),
-            Method::Urn(urn) => {
-                let mut source = Draws::new(cx.random);
-                let refuse = |s| refuse(s) || self.overloaded(s, plan);
-                let load = |s: u32| self.loads[s as usize].now();
-                match plan.settings.algorithm {
-                    Algorithm::Ewma => estimates.pick(urn, &mut source, cx.now_us, refuse, load),
-                    Algorithm::Random { draws } => urn.pick(draws, &mut source, refuse, |a, b| {
-                        less_busy(a, b, load, |s| cx.servers.rate(ServerIndex(s)))
-                    }),
-                    _ => urn.pick(1, &mut source, refuse, |_, _| false),
-                }
-            }
-        };
-        let spare = || self.least_of(&plan.spare, refuse);
+        let choice = Choice { balancer: self, plan, estimates, key, cx };
+        let found = plan.method.pick(&choice);
+        let spare = || self.least_of(&plan.spare, |server| choice.refuses(server));
         // Rather the server that failed than none at all.
-        let again = || avoid.filter(|&a| plan.entries.iter().any(|e| e.server == a) && !self.full(a, cx));
+        let is_used = |server: u32| plan.entries.iter().any(|e| e.server == server);
+        let again =
+            || cx.avoid.map(|failed| failed.0).filter(|&server| is_used(server) && !choice.is_full(server));
         found.or_else(spare).or_else(again).map(ServerIndex)
     }
 
@@ -491,13 +457,14 @@ impl Balancer {
         }
     }
 
-    fn full<V: ServerView>(&self, server: u32, cx: &PickContext<'_, V>) -> bool {
+    #[inline]
+    pub(crate) fn full<V: ServerView>(&self, server: u32, cx: &PickContext<'_, V>) -> bool {
         cx.servers.is_full(ServerIndex(server), self.loads[server as usize].now())
     }
 
     /// More than `hash-balance-factor` allows: that percentage of the server's share of all requests, this one
     /// included, rounded up.
-    fn overloaded(&self, server: u32, plan: &Plan) -> bool {
+    pub(crate) fn overloaded(&self, server: u32, plan: &Plan) -> bool {
         let factor = u128::from(plan.settings.balance_factor);
         if factor == 0 || plan.total_weight == 0 {
             return false;
@@ -509,7 +476,12 @@ impl Balancer {
         u128::from(self.loads[server as usize].now().served()) >= allowed
     }
 
-    fn disqualified<V: ServerView>(&self, server: u32, plan: &Plan, cx: &PickContext<'_, V>) -> bool {
+    pub(crate) fn disqualified<V: ServerView>(
+        &self,
+        server: u32,
+        plan: &Plan,
+        cx: &PickContext<'_, V>,
+    ) -> bool {
         let index = ServerIndex(server);
         match plan.settings.preserve_affinity {
             PreserveAffinity::Always => {}
@@ -520,42 +492,27 @@ impl Balancer {
         self.overloaded(server, plan)
     }
 
-    fn take_turn(&self, schedule: &Schedule, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
-        // A refused turn is lost, which keeps the others' shares right. After a few in a row, ask everybody once.
-        for _ in 0..2 * entries.len().min(32) {
-            let server = schedule.next()?;
-            if !refuse(server) {
-                return Some(server);
+    /// For an algorithm that goes by ranks: these are the servers it may choose of so many.
+    pub(crate) fn set_ranks(&self, entries: &[Entry], servers: usize) {
+        let Some(tournament) = self.tournament.get() else { return };
+        let mut weights = vec![0; servers];
+        entries.iter().for_each(|entry| weights[entry.server as usize] = u64::from(entry.weight));
+        for (server, weight) in (0..).zip(weights) {
+            // Most are what they were: a weight that changes costs the matches of one server.
+            if self.weights[server as usize].swap(weight, Ordering::SeqCst) != weight {
+                tournament.update(server, &self.loads, &self.weights);
             }
         }
-        let start = schedule.next()?;
-        let from = entries.iter().position(|e| e.server == start).unwrap_or(0);
-        entries.iter().cycle().skip(from).take(entries.len()).map(|e| e.server).find(|&s| !refuse(s))
     }
 
-    /// The owner of the slot, or when it must be avoided, of the next slot with another owner.
-    fn by_map(&self, schedule: &Schedule, hash: u32, avoid: Option<u32>) -> Option<u32> {
-        let owner = schedule.by_hash(hash)?;
-        if Some(owner) != avoid {
-            return Some(owner);
-        }
-        (1..schedule.len() as u32)
-            .filter_map(|step| schedule.by_hash(hash.wrapping_add(step)))
-            .find(|&s| Some(s) != avoid)
-            .or(Some(owner))
-    }
-
-    fn least(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
-        let winner = self.tournament.get()?.winner(&self.loads);
-        if let Some(winner) = winner.filter(|&w| !refuse(w)) {
-            return Some(winner);
-        }
-        // The best one is full or just failed: compare the others one by one.
-        self.least_of(entries, refuse)
+    /// The server with the least load, where there are ranks.
+    #[inline]
+    pub(crate) fn first_in_rank(&self) -> Option<u32> {
+        self.tournament.get()?.winner(&self.loads)
     }
 
     /// The least loaded one that is not refused.
-    fn least_of(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn least_of(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<(&Entry, LoadNow)> = None;
         for entry in entries.iter().filter(|e| !refuse(e.server)) {
             let load = self.loads[entry.server as usize].now();
@@ -621,54 +578,21 @@ impl Balancer {
     fn build(&self, control: &Control) -> Plan {
         let Blend { entries, spare } = self.entries(control);
         let total_weight = entries.iter().map(|e| u64::from(e.weight)).sum();
-        let schedule = |fixed: bool| {
-            let new = if fixed { Schedule::fixed(&entries) } else { Schedule::smooth(&entries) };
-            if let Some(Method::Turns(old) | Method::Map(old)) = control.previous.as_ref().map(|p| &p.method)
-            {
-                new.continue_from(old);
-            }
-            new
+        let algorithm = control.settings.algorithm;
+        let usable = Usable {
+            entries: &entries,
+            servers: &control.servers,
+            arrivals: &control.arrivals,
+            balancer: self,
+            before: control.previous.as_ref().map(|plan| &plan.method),
         };
-        let method = match control.settings.algorithm {
-            Algorithm::RoundRobin => Method::Turns(schedule(false)),
-            Algorithm::StaticRr => Method::Map(schedule(true)),
-            Algorithm::Hash(HashMethod::MapBased) => Method::Map(schedule(true)),
-            Algorithm::Hash(HashMethod::Consistent) => {
-                Method::Ring(Ring::new(&entries, |s| match control.servers[s as usize].node_key {
-                    NodeKey::Id => seed_of_id(control.servers[s as usize].uid),
-                    NodeKey::Id32 => avalanche(control.servers[s as usize].uid.swap_bytes()),
-                    NodeKey::Seed(seed) => seed,
-                }))
-            }
-            Algorithm::LeastConn => {
-                let mut weights = vec![0; control.servers.len()];
-                entries.iter().for_each(|entry| weights[entry.server as usize] = u64::from(entry.weight));
-                if let Some(tournament) = self.tournament.get() {
-                    for (server, weight) in (0..).zip(weights) {
-                        // Most are what they were: a weight that changes costs the matches of one server.
-                        if self.weights[server as usize].swap(weight, Ordering::SeqCst) != weight {
-                            tournament.update(server, &self.loads, &self.weights);
-                        }
-                    }
-                }
-                Method::Least
-            }
-            Algorithm::First => {
-                let mut order: Vec<u32> = entries.iter().map(|e| e.server).collect();
-                order.sort_by_key(|&s| control.servers[s as usize].uid);
-                Method::InOrder(order.into())
-            }
-            Algorithm::Sticky => {
-                let usable = |s: &u32| entries.iter().any(|e| e.server == *s);
-                Method::InOrder(control.arrivals.iter().copied().filter(usable).collect())
-            }
-            Algorithm::Random { .. } | Algorithm::Ewma => Method::Urn(Urn::new(&entries)),
-        };
+        let method = Method::new(algorithm, &usable);
         Plan {
             settings: control.settings,
             entries: entries.into(),
             total_weight,
             method,
+            insists: algorithm.traits().insists,
             spare: spare.into(),
         }
     }

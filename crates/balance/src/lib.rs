@@ -3,36 +3,38 @@
 //! Pure data structures: no I/O, no clock, no entropy. A [`Balancer`] is shared by all threads of a process; each
 //! thread keeps a [`View`] of it. What threads share on the path of a request is listed on [`Balancer`].
 //!
-//! | Algorithm | Structure | File |
+//! An algorithm is a file in `algorithm` and its line there. What they are made of:
+//!
+//! | File | What it is | For |
 //! |---|---|---|
-//! | `roundrobin`, `static-rr` | an order of turns written out in advance, one shared position | `round_robin` |
-//! | `leastconn` | a tournament over padded per-server counters | `leastconn` |
-//! | map-based hashing | the table of `static-rr` | `round_robin` |
-//! | consistent hashing | points on a circle | `ring` |
-//! | `random` | an urn and a comparison of loads | `random` |
-//! | `ewma` | the urn, and what each thread knows of how long servers take | `ewma` |
-//! | `first`, `sticky` | a list in order | `balancer` |
+//! | `turns` | an order of turns written out in advance, one shared position | `roundrobin`, `static-rr`, map-based hashing |
+//! | `tournament` | who has the least load, over padded per-server counters | `leastconn` |
+//! | `ring` | points on a circle | consistent hashing |
+//! | `urn` | servers that are drawn and compared | `random`, `ewma` |
+//! | `estimates` | what each thread knows of how long servers take | `ewma` |
 
 #![forbid(unsafe_code)]
 
+pub mod algorithm;
 pub mod balancer;
-pub mod ewma;
+pub mod estimates;
 pub mod hash;
-pub mod leastconn;
 pub mod load;
 pub mod outlier;
 pub mod queue;
-pub mod random;
 pub mod retry_budget;
 pub mod ring;
-pub mod round_robin;
 pub mod settings;
 pub mod sync;
+pub mod tournament;
+pub mod turns;
+pub mod urn;
 pub mod zone;
 
+pub use algorithm::{Algorithm, Traits, Written};
 pub use balancer::{Balancer, Held, NeverFull, PickContext, ServerIndex, ServerView, View, slowstart_weight};
 pub use hash::{HashFunction, KeyHash, UriKey, domain_only};
 pub use load::LoadNow;
 pub use queue::{Limits, Place, Priority, Queue, Turn};
 pub use retry_budget::RetryBudget;
-pub use settings::{Algorithm, HashMethod, NodeKey, PreserveAffinity, ServerSpec, Settings};
+pub use settings::{HashMethod, NodeKey, PreserveAffinity, ServerSpec, Settings};

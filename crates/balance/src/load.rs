@@ -8,14 +8,14 @@ use crossbeam_utils::CachePadded;
 ///
 /// The three numbers share a word so that a reader always sees a consistent set: 20 bits of requests being
 /// served, 20 bits of requests queued, 24 bits of the moment of the last change (a ticket, see
-/// [`crate::leastconn`]).
+/// [`crate::tournament`]).
 #[derive(Debug)]
 pub struct Load(CachePadded<Words>);
 
 #[derive(Debug)]
 struct Words {
     now: AtomicU64,
-    /// What [`crate::leastconn`] compares of it.
+    /// What [`crate::tournament`] compares of it.
     rank: AtomicU64,
 }
 

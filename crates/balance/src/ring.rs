@@ -3,8 +3,8 @@
 //! When a server comes or goes only the keys nearest to its points move.
 
 use crate::hash::avalanche;
-use crate::round_robin::Entry;
 use crate::sync::{AtomicU64, Ordering};
+use crate::turns::Entry;
 
 /// Points per unit of weight, as in the reference. Effective weights are already in 16ths.
 pub const POINTS_PER_WEIGHT: u32 = 16;

@@ -2,49 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::algorithm::Algorithm;
 use crate::hash::{KeyHash, avalanche};
-
-/// How servers are chosen (manual section 4.2, `balance`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    RoundRobin,
-    StaticRr,
-    LeastConn,
-    First,
-    /// Draw this many servers and keep the least loaded; the default, with two draws.
-    Random {
-        draws: u32,
-    },
-    /// Draw two servers and keep the one that is thought to answer first (ours).
-    Ewma,
-    /// By the hash of a key (`source`, `uri`, `url_param`, `hdr`, `hash`, `rdp-cookie`, `log-hash`). A request
-    /// without key takes the next turn.
-    Hash(HashMethod),
-    /// Always the same server until it goes down (`mode log`).
-    Sticky,
-}
-
-impl Algorithm {
-    /// As `balance` has it, but for hashes, whose names say of what.
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::RoundRobin => "roundrobin",
-            Algorithm::StaticRr => "static-rr",
-            Algorithm::LeastConn => "leastconn",
-            Algorithm::First => "first",
-            Algorithm::Random { .. } => "random",
-            Algorithm::Ewma => "ewma",
-            Algorithm::Hash(_) => "hash",
-            Algorithm::Sticky => "sticky",
-        }
-    }
-}
-
-impl Default for Algorithm {
-    fn default() -> Algorithm {
-        Algorithm::Random { draws: 2 }
-    }
-}
 
 /// How a hash designates a server (`hash-type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

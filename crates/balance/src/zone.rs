@@ -1,6 +1,6 @@
 //! Zones: requests stay in the zone of this process, unless its servers are too few for them.
 
-use crate::round_robin::Entry;
+use crate::turns::Entry;
 
 /// Weights are kept within what a configuration can say, in 16ths.
 const WEIGHT_MAX: u64 = 256 * 16;

@@ -35,8 +35,8 @@ const ALL: [Algorithm; 8] = [
     Algorithm::LeastConn,
     Algorithm::First,
     Algorithm::Random { draws: 2 },
-    Algorithm::Hash(HashMethod::MapBased),
-    Algorithm::Hash(HashMethod::Consistent),
+    Algorithm::MapBased,
+    Algorithm::Consistent,
     Algorithm::Sticky,
 ];
 
@@ -234,7 +234,7 @@ fn leastconn_takes_equal_servers_in_turn() {
 #[test]
 fn hashes_choose_the_servers_the_reference_chooses() {
     // `balance uri`, weights 1 3 2, /url0 to /url39: printed by the reference.
-    let b = balancer(Algorithm::Hash(HashMethod::MapBased), &[1, 3, 2]);
+    let b = balancer(Algorithm::MapBased, &[1, 3, 2]);
     let mut view = View::default();
     let none = Full(vec![]);
     let key = KeyHash::default();
@@ -251,7 +251,7 @@ fn hashes_choose_the_servers_the_reference_chooses() {
         (true, HashMethod::Consistent, "554346202053032050162625526566"),
         (true, HashMethod::MapBased, "301445336002450305626345635321"),
     ] {
-        let b = balancer(Algorithm::Hash(method), &[1; 7]);
+        let b = balancer(Algorithm::hashing(method), &[1; 7]);
         let mut view = View::default();
         let key = KeyHash { function: HashFunction::Djb2, avalanche };
         let got: String = (0..30u32)
@@ -266,11 +266,7 @@ fn hashes_choose_the_servers_the_reference_chooses() {
 
 #[test]
 fn a_bounded_load_moves_on() {
-    let settings = Settings {
-        algorithm: Algorithm::Hash(HashMethod::Consistent),
-        balance_factor: 150,
-        ..Settings::default()
-    };
+    let settings = Settings { algorithm: Algorithm::Consistent, balance_factor: 150, ..Settings::default() };
     let b = Balancer::new(settings, &specs(&[1, 1, 1, 1]));
     let mut view = View::default();
     let none = Full(vec![]);
@@ -285,12 +281,12 @@ fn a_bounded_load_moves_on() {
 #[test]
 fn affinity_may_end_at_maxconn() {
     let settings = Settings {
-        algorithm: Algorithm::Hash(HashMethod::Consistent),
+        algorithm: Algorithm::Consistent,
         preserve_affinity: PreserveAffinity::MaxConn,
         ..Settings::default()
     };
     let b = Balancer::new(settings, &specs(&[1, 1]));
-    let keeps = balancer(Algorithm::Hash(HashMethod::Consistent), &[1, 1]);
+    let keeps = balancer(Algorithm::Consistent, &[1, 1]);
     let (mut view, mut other) = (View::default(), View::default());
     let first = b.pick(&mut view, Some(5), &cx(&Full(vec![]))).unwrap();
     let full = Full(vec![first.0]);
@@ -427,7 +423,7 @@ fn points_of_servers_come_from_their_keys() {
         (NodeKey::guid(b"abc"), 3, "111000000110011100001111100000101111100001011000110101111100"),
     ] {
         let servers = [ServerSpec { node_key, ..ServerSpec::new(uid, 1) }, ServerSpec::new(7, 1)];
-        let settings = Settings { algorithm: Algorithm::Hash(HashMethod::Consistent), ..Settings::default() };
+        let settings = Settings { algorithm: Algorithm::Consistent, ..Settings::default() };
         let b = Balancer::new(settings, &servers);
         let mut view = View::default();
         let none = Full(vec![]);
@@ -443,7 +439,7 @@ fn points_of_servers_come_from_their_keys() {
 /// A server whose address changes is placed as one that had the new address from the start.
 #[test]
 fn a_server_that_moves_is_placed_anew() {
-    let settings = Settings { algorithm: Algorithm::Hash(HashMethod::Consistent), ..Settings::default() };
+    let settings = Settings { algorithm: Algorithm::Consistent, ..Settings::default() };
     let key = |last: u8| NodeKey::address(std::net::IpAddr::from([127, 0, 0, last]), Some(80));
     let make = |last| {
         let moved = ServerSpec { node_key: key(last), ..ServerSpec::new(1, 1) };
@@ -471,7 +467,7 @@ fn servers_come_and_go() {
         Algorithm::LeastConn,
         Algorithm::Random { draws: 2 },
         Algorithm::First,
-        Algorithm::Hash(HashMethod::Consistent),
+        Algorithm::Consistent,
     ] {
         let settings = Settings { algorithm, ..Settings::default() };
         let balancer = Balancer::new(settings, &[ServerSpec::new(1, 1)]);
@@ -481,7 +477,8 @@ fn servers_come_and_go() {
             let mut found = std::collections::BTreeSet::new();
             for turn in 0..400u32 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let key = matches!(algorithm, Algorithm::Hash(_)).then_some(turn.wrapping_mul(0x9E37_79B9));
+                let by_key = matches!(algorithm.traits().written, Written::ByKey);
+                let key = by_key.then_some(turn.wrapping_mul(0x9E37_79B9));
                 let cx = PickContext { servers: &NeverFull, avoid: None, random, now_us: 0 };
                 if let Some(server) = balancer.pick(&mut view, key, &cx) {
                     balancer.conn_started(server);

@@ -9,6 +9,10 @@ const REQUESTS: u32 = 100_000;
 /// Requests that are on their way at once.
 const AT_ONCE: usize = 40;
 
+fn takes_key(algorithm: Algorithm) -> bool {
+    matches!(algorithm.traits().written, Written::ByKey)
+}
+
 fn balancer(algorithm: Algorithm, weights: &[u32]) -> Balancer {
     let specs: Vec<_> = (1..).zip(weights).map(|(uid, &weight)| ServerSpec::new(uid, weight)).collect();
     Balancer::new(Settings { algorithm, ..Settings::default() }, &specs)
@@ -28,7 +32,7 @@ fn played(algorithm: Algorithm, weights: &[u32]) -> Vec<u32> {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let now_us = i64::from(number) * 100;
         let cx = PickContext { servers: &NeverFull, avoid: None, random, now_us };
-        let hashed = matches!(algorithm, Algorithm::Hash(_)).then(|| key(number));
+        let hashed = takes_key(algorithm).then(|| key(number));
         let server = balancer.pick(&mut view, hashed, &cx).expect("a server");
         balancer.conn_started(server);
         shares[server.0 as usize] += 1;
@@ -89,15 +93,15 @@ fn the_first_server_gets_all_that_it_has_room_for() {
 
 #[test]
 fn hashed_keys_spread_as_weights_say() {
-    gets_its_share(Algorithm::Hash(HashMethod::MapBased), &[1; 10], 48);
-    gets_its_share(Algorithm::Hash(HashMethod::MapBased), &[1, 2, 3, 4], 48);
+    gets_its_share(Algorithm::MapBased, &[1; 10], 48);
+    gets_its_share(Algorithm::MapBased, &[1, 2, 3, 4], 48);
     // Shares of the circle are what its points make of it: with 1,600 points for each server, some hundredths more or less.
-    gets_its_share(Algorithm::Hash(HashMethod::Consistent), &[100; 10], 150);
+    gets_its_share(Algorithm::Consistent, &[100; 10], 150);
 }
 
 /// How many keys are on another server after the last of `servers` has left, and how many were on that one.
 fn moved(method: HashMethod, servers: u32) -> (u32, u32) {
-    let balancer = balancer(Algorithm::Hash(method), &vec![16; servers as usize]);
+    let balancer = balancer(Algorithm::hashing(method), &vec![16; servers as usize]);
     let mut view = View::default();
     let cx = PickContext { servers: &NeverFull, avoid: None, random: 0, now_us: 0 };
     let mut places = || -> Vec<u32> {

@@ -547,7 +547,7 @@ impl BalanceAlgo {
     /// As it is written.
     pub fn name(&self) -> &'static str {
         match self {
-            BalanceAlgo::Servers(algorithm) => algorithm.name(),
+            BalanceAlgo::Servers(algorithm) => algorithm.traits().name,
             BalanceAlgo::Key(key) => key.name(),
             BalanceAlgo::Hash(_) => "hash",
             BalanceAlgo::LogHash(_) => "log-hash",
@@ -557,7 +557,7 @@ impl BalanceAlgo {
     /// Whether it goes by how long servers take, and by their failures (`ewma`).
     #[inline]
     pub fn measures_servers(&self) -> bool {
-        matches!(self, BalanceAlgo::Servers(Algorithm::Ewma))
+        matches!(self, BalanceAlgo::Servers(algorithm) if algorithm.traits().measures_servers)
     }
 }
 

@@ -42,14 +42,14 @@ pub fn picker(proxy: &Proxy) -> Algorithm {
     match proxy.balance.algo {
         BalanceAlgo::Servers(algorithm) => algorithm,
         BalanceAlgo::Key(_) | BalanceAlgo::Hash(_) | BalanceAlgo::LogHash(_) => {
-            Algorithm::Hash(proxy.balance.hash.method)
+            Algorithm::hashing(proxy.balance.hash.method)
         }
     }
 }
 
 /// Whether servers may be added to a backend: not where the order of its servers is written out once.
 pub fn takes_new_servers(proxy: &Proxy) -> bool {
-    !matches!(picker(proxy), Algorithm::StaticRr | Algorithm::Hash(thalweg_balance::HashMethod::MapBased))
+    !picker(proxy).traits().has_fixed_weights
 }
 
 /// The hash function of a backend, as `hash-type` says.

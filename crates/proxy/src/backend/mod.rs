@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use thalweg_balance::{
-    Algorithm, Balancer, LoadNow, Place, Priority, Queue, ServerIndex, ServerSpec, ServerView, Settings, Turn,
+    Balancer, LoadNow, Place, Priority, Queue, ServerIndex, ServerSpec, ServerView, Settings, Turn,
 };
 use thalweg_config::model::{self, Proxy, Server, ServerId};
 use thalweg_live::{FreeNumbers, Growing};
@@ -611,9 +611,7 @@ pub(crate) fn settings(proxy: &Proxy) -> Settings {
 
 /// Whether the choice of a server needs to know how many requests each has.
 fn goes_by_load(proxy: &Proxy) -> bool {
-    let algorithm = algorithm::picker(proxy);
-    matches!(algorithm, Algorithm::LeastConn | Algorithm::Random { .. } | Algorithm::Ewma | Algorithm::First)
-        || proxy.balance.hash_balance_factor != 0
+    algorithm::picker(proxy).traits().goes_by_load || proxy.balance.hash_balance_factor != 0
 }
 
 fn spec(proxy: &Proxy, server: &Server) -> ServerSpec {

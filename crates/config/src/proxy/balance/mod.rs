@@ -1,8 +1,7 @@
 //! `balance` and what shapes a hash.
 //!
 //! An algorithm that hashes something of the stream is one file here, with how it is written and what it hashes, and its line in
-//! [`ALGORITHMS`]. One that goes by the servers alone is its line there and a variant of [`Algorithm`], with its file, in
-//! `thalweg_balance`.
+//! [`HASHING`]. One that goes by the servers alone is one file and one line in `thalweg_balance::algorithm`, and nothing here.
 
 mod hdr;
 pub(crate) mod key;
@@ -13,7 +12,7 @@ mod url_param;
 
 use std::sync::Arc;
 
-use thalweg_balance::{Algorithm, HashFunction, HashMethod, PreserveAffinity};
+use thalweg_balance::{Algorithm, HashFunction, HashMethod, PreserveAffinity, Traits, Written};
 
 use thalweg_syntax::{Diagnostic, Line, did_you_mean};
 
@@ -22,8 +21,8 @@ use crate::keyword::{Outcome, fail};
 use crate::model::{BalanceAlgo, HashType};
 use crate::numbers::{count, leading, lenient};
 
-/// A load-balancing algorithm: all that the configuration knows of it. What it makes is a [`BalanceAlgo`]; how a server is
-/// chosen by that is in `thalweg_balance`.
+/// How a load-balancing algorithm is written. What it makes is a [`BalanceAlgo`]; how a server is chosen by that is in
+/// `thalweg_balance`.
 struct Entry {
     name: &'static str,
     /// Whether something in parentheses follows the name, and what.
@@ -33,8 +32,14 @@ struct Entry {
     read: Read,
 }
 
-/// Reads a line. The text is what stands behind the opening parenthesis.
-type Read = fn(&mut Building, &Line, Option<&str>) -> Made;
+/// How a line is read.
+enum Read {
+    /// It is for an algorithm that goes by the servers alone.
+    Servers(&'static Written),
+    /// By this. The text is what stands behind the opening parenthesis.
+    Hashing(fn(&mut Building, &Line, Option<&str>) -> Made),
+}
+
 type Made = Result<BalanceAlgo, Box<Diagnostic>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,30 +51,38 @@ enum Argument {
     Required(&'static str),
 }
 
-/// Every algorithm, in the order of the manual. Without a word the first is taken, as in the reference.
-const ALGORITHMS: [Entry; 14] = [
-    entry("roundrobin", |_, _, _| picked_by(Algorithm::RoundRobin)).for_logs(),
-    entry("static-rr", |_, _, _| picked_by(Algorithm::StaticRr)),
-    entry("leastconn", |_, _, _| picked_by(Algorithm::LeastConn)),
-    entry("first", |_, _, _| picked_by(Algorithm::First)),
-    entry("random", random).with(Argument::Optional("")).for_logs(),
+/// The algorithms that hash something of the stream, in the order of the manual.
+const HASHING: [Entry; 7] = [
     source::ENTRY,
     uri::ENTRY,
     url_param::ENTRY,
     entry("hash", expression),
     hdr::ENTRY,
     rdp_cookie::ENTRY,
-    entry("sticky", |_, _, _| picked_by(Algorithm::Sticky)).for_logs(),
     entry("log-hash", expression).for_logs(),
-    // Ours.
-    entry("ewma", |_, _, _| picked_by(Algorithm::Ewma)),
 ];
 
-const fn entry(name: &'static str, read: Read) -> Entry {
-    Entry { name, argument: Argument::None, for_logs: false, read }
+/// Every algorithm. Without a word the first is taken, as in the reference.
+fn algorithms() -> impl Iterator<Item = Entry> {
+    Algorithm::ALL.iter().filter_map(|traits| Entry::of_servers(traits)).chain(HASHING)
+}
+
+const fn entry(name: &'static str, read: fn(&mut Building, &Line, Option<&str>) -> Made) -> Entry {
+    Entry { name, argument: Argument::None, for_logs: false, read: Read::Hashing(read) }
 }
 
 impl Entry {
+    /// None for one that no line names by itself.
+    fn of_servers(traits: &'static Traits) -> Option<Entry> {
+        let argument = match traits.written {
+            Written::Alone(_) => Argument::None,
+            Written::WithNumber { .. } => Argument::Optional(""),
+            Written::ByKey => return None,
+        };
+        let read = Read::Servers(&traits.written);
+        Some(Entry { name: traits.name, argument, for_logs: traits.is_for_logs, read })
+    }
+
     const fn with(self, argument: Argument) -> Entry {
         Entry { argument, ..self }
     }
@@ -83,6 +96,13 @@ impl Entry {
         match self.argument {
             Argument::None | Argument::Optional("") => self.name.to_owned(),
             Argument::Optional(what) | Argument::Required(what) => format!("{}({what})", self.name),
+        }
+    }
+
+    fn read(&self, b: &mut Building, line: &Line, argument: Option<&str>) -> Made {
+        match self.read {
+            Read::Servers(written) => by_servers(self.name, written, line, argument),
+            Read::Hashing(read) => read(b, line, argument),
         }
     }
 
@@ -107,21 +127,20 @@ fn listed(words: impl Iterator<Item = String>) -> String {
 
 /// The algorithms that can send log lines to servers, for a message.
 pub(crate) fn listed_for_logs() -> String {
-    listed(ALGORITHMS.iter().filter(|entry| entry.for_logs).map(Entry::usage))
+    listed(algorithms().filter(|entry| entry.for_logs).map(|entry| entry.usage()))
 }
 
 /// Whether an algorithm can send log lines to servers.
 pub(crate) fn is_for_logs(algorithm: &BalanceAlgo) -> bool {
     let name = algorithm.name();
-    ALGORITHMS.iter().any(|entry| entry.name == name && entry.for_logs)
+    algorithms().any(|entry| entry.name == name && entry.for_logs)
 }
 
 /// The complaint about a word that is no algorithm.
 fn unknown(line: &Line, word: &str) -> Box<Diagnostic> {
-    let near =
-        did_you_mean(word.split('(').next().unwrap_or(word), ALGORITHMS.iter().map(|entry| entry.name));
+    let near = did_you_mean(word.split('(').next().unwrap_or(word), algorithms().map(|entry| entry.name));
     let hint = near.map_or(String::from("."), |name| format!("; did you mean '{name}' maybe ?"));
-    let names = listed(ALGORITHMS.iter().map(Entry::usage));
+    let names = listed(algorithms().map(|entry| entry.usage()));
     fail(line, 1, format!("balance only supports {names} options{hint}"))
 }
 
@@ -133,30 +152,31 @@ pub(crate) fn balance(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome
         None => (word, None),
     };
     b.balance_expr = None;
-    let name = if word.is_empty() { ALGORITHMS[0].name } else { name };
-    let Some(entry) = ALGORITHMS.iter().find(|entry| entry.name == name && entry.takes(argument)) else {
+    let is_meant = |entry: &Entry| word.is_empty() || entry.name == name && entry.takes(argument);
+    let Some(entry) = algorithms().find(is_meant) else {
         return Err(unknown(line, word));
     };
-    b.p.balance.algo = (entry.read)(b, line, argument)?;
+    b.p.balance.algo = entry.read(b, line, argument)?;
     Ok(())
 }
 
-/// The algorithm goes by the servers alone.
-#[allow(clippy::unnecessary_wraps)] // It is what reading a line gives.
-fn picked_by(algorithm: Algorithm) -> Made {
-    Ok(BalanceAlgo::Servers(algorithm))
-}
-
-fn random(_: &mut Building, line: &Line, argument: Option<&str>) -> Made {
-    let Some(rest) = argument else { return picked_by(Algorithm::Random { draws: 2 }) };
-    let Some(text) = rest.strip_suffix(')') else {
-        return Err(fail(line, 1, "balance random : missing closing parenthesis."));
+/// An algorithm that goes by the servers alone.
+fn by_servers(name: &str, written: &Written, line: &Line, argument: Option<&str>) -> Made {
+    let algorithm = match (written, argument) {
+        (Written::WithNumber { what, usual, with }, Some(rest)) => {
+            let Some(text) = rest.strip_suffix(')') else {
+                return Err(fail(line, 1, format!("balance {name} : missing closing parenthesis.")));
+            };
+            // Nothing between the parentheses leaves the usual number.
+            let number = if text.is_empty() { Ok(*usual) } else { u32::try_from(leading(text).0) };
+            match number {
+                Ok(number) if number > 0 => with(number),
+                _ => return Err(fail(line, 1, format!("balance {name} : {what} must be at least 1."))),
+            }
+        }
+        _ => written.usual().unwrap_or_default(),
     };
-    // Nothing between the parentheses leaves the usual number.
-    match u32::try_from(if text.is_empty() { 2 } else { leading(text).0 }) {
-        Ok(draws) if draws > 0 => picked_by(Algorithm::Random { draws }),
-        _ => Err(fail(line, 1, "balance random : number of draws must be at least 1.")),
-    }
+    Ok(BalanceAlgo::Servers(algorithm))
 }
 
 /// `hash` and `log-hash`. The expression is compiled when all names are known; what is kept here says that there is one.
@@ -171,7 +191,7 @@ fn expression(b: &mut Building, line: &Line, _: Option<&str>) -> Made {
         return Err(fail(line, 3, format!("balance hash takes no other argument (got '{extra}').")));
     }
     b.balance_expr = Some((Arc::from(line.text(2)), line.span_at(2), for_logs));
-    picked_by(Algorithm::RoundRobin)
+    Ok(BalanceAlgo::Servers(Algorithm::RoundRobin))
 }
 
 pub(crate) fn hash_type(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {

@@ -1,7 +1,6 @@
-//! `random`: draw a few servers, keep the least loaded (the power of two choices).
+//! Draw a few servers, keep the best of them (the power of two choices): what `random` and `ewma` share.
 
-use crate::load::LoadNow;
-use crate::round_robin::Entry;
+use crate::turns::Entry;
 
 /// The urn servers are drawn from, each as often as its weight says.
 #[derive(Debug)]
@@ -110,24 +109,9 @@ impl Urn {
     }
 }
 
-/// `random`: the server with less load for its weight beats the other one; of equals, the one with the lower rate.
-pub fn less_busy(a: Entry, b: Entry, load: impl Fn(u32) -> LoadNow, rate: impl Fn(u32) -> u32) -> bool {
-    let per_weight = |of: &dyn Fn(u32) -> u32| {
-        let scaled = |one: Entry, other: Entry| u64::from(of(one.server)) * u64::from(other.weight);
-        (scaled(a, b), scaled(b, a))
-    };
-    let (left, right) = per_weight(&|server| load(server).total());
-    if left != right {
-        return left < right;
-    }
-    let (left, right) = per_weight(&rate);
-    left < right
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Load;
 
     fn urn(weights: &[u32]) -> Urn {
         let entries: Vec<_> =
@@ -146,46 +130,6 @@ mod tests {
         for (got, want) in count.iter().zip([10_000u32, 30_000, 40_000]) {
             assert!(got.abs_diff(want) < want / 20, "{count:?}");
         }
-    }
-
-    #[test]
-    fn two_draws_never_take_the_most_loaded() {
-        let urn = urn(&[1, 1, 1, 1]);
-        let loads: Vec<Load> = (0..4).map(|_| Load::new()).collect();
-        (0..10).for_each(|t| {
-            loads[2].start(t);
-        });
-        let mut source = Draws::new(1);
-        let mut hits = 0;
-        for _ in 0..4000 {
-            hits += u32::from(
-                urn.pick(
-                    2,
-                    &mut source,
-                    |_| false,
-                    |a, b| less_busy(a, b, |s| loads[s as usize].now(), |_| 0),
-                ) == Some(2),
-            );
-        }
-        // Only when it is drawn three times in a row: 1 in 64 of the first draws that are it.
-        assert!(hits < 4000 / 32, "{hits}");
-    }
-
-    #[test]
-    fn ties_go_to_the_lower_rate() {
-        let urn = urn(&[1, 1]);
-        let mut source = Draws::new(3);
-        let wins = (0..1000)
-            .filter(|_| {
-                urn.pick(
-                    4,
-                    &mut source,
-                    |_| false,
-                    |a, b| less_busy(a, b, |_| Load::new().now(), |s| if s == 0 { 9 } else { 1 }),
-                ) == Some(1)
-            })
-            .count();
-        assert!(wins > 950, "{wins}");
     }
 
     #[test]

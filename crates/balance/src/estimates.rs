@@ -6,8 +6,8 @@
 //! requests there are is the word that all threads write anyway ([`crate::load`]).
 
 use crate::load::LoadNow;
-use crate::random::{Draws, Urn};
-use crate::round_robin::Entry;
+use crate::turns::Entry;
+use crate::urn::{Draws, Urn};
 
 /// After this time an answer counts a third (1/e) of what it counted, in microseconds.
 const FORGOTTEN_AFTER_US: f64 = 5_000_000.0;

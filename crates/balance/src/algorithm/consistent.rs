@@ -1,0 +1,38 @@
+//! `hash-type consistent`: the server whose point on a [circle](crate::ring) is nearest to the hash of the request's key. A request
+//! without a key takes the next point of a walk around it.
+
+use super::{Choice, Choose, Traits, Usable, Written};
+use crate::balancer::ServerView;
+use crate::hash::avalanche;
+use crate::ring::{Ring, seed_of_id};
+use crate::settings::NodeKey;
+
+pub(super) const TRAITS: Traits = Traits::new("hash", Written::ByKey);
+
+#[derive(Debug)]
+pub(crate) struct Consistent(Ring);
+
+impl Consistent {
+    pub fn new(usable: &Usable<'_>) -> Consistent {
+        Consistent(Ring::new(usable.entries, |server| {
+            let status = &usable.servers[server as usize];
+            match status.node_key {
+                NodeKey::Id => seed_of_id(status.uid),
+                NodeKey::Id32 => avalanche(status.uid.swap_bytes()),
+                NodeKey::Seed(seed) => seed,
+            }
+        }))
+    }
+}
+
+impl Choose for Consistent {
+    #[inline]
+    fn pick<V: ServerView>(&self, choice: &Choice<'_, V>) -> Option<u32> {
+        match choice.key {
+            Some(hash) => self.0.nearest(hash, |server| {
+                choice.avoids(server) || choice.balancer.disqualified(server, choice.plan, choice.cx)
+            }),
+            None => self.0.next(|server| choice.refuses(server) || choice.overloads(server)),
+        }
+    }
+}

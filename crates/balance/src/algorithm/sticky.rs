@@ -1,0 +1,28 @@
+//! `sticky`: the server that has been usable for longest, until it goes down (`mode log`).
+
+use super::{Algorithm, Choice, Choose, Traits, Usable, Written};
+use crate::balancer::ServerView;
+
+pub(super) const TRAITS: Traits = Traits {
+    is_for_logs: true,
+    insists: true,
+    ..Traits::new("sticky", Written::Alone(Algorithm::Sticky))
+};
+
+/// Servers, in the order in which they became usable.
+#[derive(Debug)]
+pub(crate) struct Sticky(Box<[u32]>);
+
+impl Sticky {
+    pub fn new(usable: &Usable<'_>) -> Sticky {
+        let is_usable = |server: &u32| usable.entries.iter().any(|e| e.server == *server);
+        Sticky(usable.arrivals.iter().copied().filter(is_usable).collect())
+    }
+}
+
+impl Choose for Sticky {
+    #[inline]
+    fn pick<V: ServerView>(&self, choice: &Choice<'_, V>) -> Option<u32> {
+        self.0.iter().copied().find(|&server| !choice.avoids(server))
+    }
+}
