@@ -154,7 +154,8 @@ pub fn begin(
     let place = shared.place();
     let counted = Counted::begin(Rc::clone(worker.own()), Owner::Backend(proxy.id));
     let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked), counted);
-    if pooled {
+    // When the process stops, it ends with its request.
+    if pooled && worker.live.stopping() == Stopping::No {
         kept.share(shared);
     }
     spawn(&CONNECTION, carry(carrier, kept));
