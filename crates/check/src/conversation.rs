@@ -404,35 +404,8 @@ impl Conversation {
         if http && self.program.disable_on_404 && self.status() == 404 {
             return Some(done(Status::L7OkConditional, 404, String::new()));
         }
-        let (found, conclusive) = match &expect.matcher {
-            Matcher::Status(ranges) => (ranges.iter().any(|(a, b)| (*a..=*b).contains(&self.status())), true),
-            Matcher::StatusRegex(regex) => (regex.is_match(self.status().to_string().as_bytes()), true),
-            Matcher::Header { name, value, full } => {
-                (self.has_header(name, value.as_ref(), *full, evaluate), true)
-            }
-            Matcher::String(text) | Matcher::Binary(text) => {
-                let wanted = self.render(text, evaluate);
-                // No more bytes than the text has are needed to look for it.
-                if !self
-                    .has_enough(expect.min_recv.min(i32::try_from(wanted.len()).unwrap_or(i32::MAX)), last)
-                {
-                    return Some(Next::Receive);
-                }
-                (memchr::memmem::find(self.content(), &wanted).is_some(), false)
-            }
-            Matcher::Regex(regex) => {
-                if !self.has_enough(expect.min_recv, last) {
-                    return Some(Next::Receive);
-                }
-                (regex.is_match(self.content()), false)
-            }
-            Matcher::HexRegex(regex) => {
-                if !self.has_enough(expect.min_recv, last) {
-                    return Some(Next::Receive);
-                }
-                let digits: String = self.content().iter().map(|b| format!("{b:02X}")).collect();
-                (regex.is_match(digits.as_bytes()), false)
-            }
+        let Some((found, conclusive)) = self.looks_for(expect, last, evaluate) else {
+            return Some(Next::Receive);
         };
         let complete = last || self.response.as_ref().is_some_and(|r| r.complete);
         if !found && !conclusive && !complete && expect.min_recv < 0 {
@@ -457,6 +430,45 @@ impl Conversation {
             None => self.complaint(step, expect, on_status, evaluate),
         };
         Some(done(status, code, info))
+    }
+
+    /// Whether what is expected is there, and whether more input could not change that. `None` when there is not enough of it yet.
+    fn looks_for(
+        &mut self,
+        expect: &Expect,
+        last: bool,
+        evaluate: &mut dyn Evaluate,
+    ) -> Option<(bool, bool)> {
+        Some(match &expect.matcher {
+            Matcher::Status(ranges) => (ranges.iter().any(|(a, b)| (*a..=*b).contains(&self.status())), true),
+            Matcher::StatusRegex(regex) => (regex.is_match(self.status().to_string().as_bytes()), true),
+            Matcher::Header { name, value, full } => {
+                (self.has_header(name, value.as_ref(), *full, evaluate), true)
+            }
+            Matcher::String(text) | Matcher::Binary(text) => {
+                let wanted = self.render(text, evaluate);
+                // No more bytes than the text has are needed to look for it.
+                if !self
+                    .has_enough(expect.min_recv.min(i32::try_from(wanted.len()).unwrap_or(i32::MAX)), last)
+                {
+                    return None;
+                }
+                (memchr::memmem::find(self.content(), &wanted).is_some(), false)
+            }
+            Matcher::Regex(regex) => {
+                if !self.has_enough(expect.min_recv, last) {
+                    return None;
+                }
+                (regex.is_match(self.content()), false)
+            }
+            Matcher::HexRegex(regex) => {
+                if !self.has_enough(expect.min_recv, last) {
+                    return None;
+                }
+                let digits: String = self.content().iter().map(|b| format!("{b:02X}")).collect();
+                (regex.is_match(digits.as_bytes()), false)
+            }
+        })
     }
 
     fn code(&mut self, expect: &Expect, evaluate: &mut dyn Evaluate) -> i64 {

@@ -126,47 +126,7 @@ pub(crate) fn target(cx: &mut Cx<'_>, line: &Line, usage: &str) -> Result<LogTar
     let (mut at, mut next) = (2, 0);
     while let Some(rank) = ORDER.iter().position(|o| *o == line.text(at)).filter(|r| *r >= next) {
         next = rank + 1;
-        match line.text(at) {
-            "len" => {
-                let len = lenient(cx, line, at + 1);
-                match u32::try_from(len) {
-                    Ok(len @ 80..=65535) => target.len = len,
-                    _ => {
-                        return Err(fail(
-                            line,
-                            at + 1,
-                            format!(
-                                "log : invalid log length '{}', must be between 80 and 65535",
-                                line.text(at + 1)
-                            ),
-                        ));
-                    }
-                }
-            }
-            "format" => {
-                let text = line.text(at + 1);
-                target.format = format_kind(text).ok_or_else(|| {
-                    fail(line, at + 1, format!("log : unknown log format '{text}'")).note_boxed(
-                        "formats are local, rfc3164, rfc5424, priority, short, timed, iso and raw",
-                    )
-                })?;
-            }
-            "sample" => target.sample = Some(Arc::new(sample(line, at + 1)?)),
-            "profile" => {
-                if line.text(at + 1).is_empty() {
-                    return Err(fail(line, at + 1, "log : expected profile name"));
-                }
-                let name = cx.name(line.text(at + 1));
-                cx.log_names.push(LogName {
-                    name: Arc::clone(&name),
-                    what: LogNameKind::Profile,
-                    span: line.span_at(at + 1),
-                    section: None,
-                });
-                target.profile = Some(name);
-            }
-            _ => break,
-        }
+        option(cx, line, at, &mut target)?;
         at += 2;
     }
     let name = line.text(at);
@@ -193,6 +153,51 @@ pub(crate) fn target(cx: &mut Cx<'_>, line: &Line, usage: &str) -> Result<LogTar
         return Err(fail(line, at + 3, format!("log : cannot handle unexpected argument '{extra}'")));
     }
     Ok(target)
+}
+
+/// An option of a target, and its value behind it.
+fn option(cx: &mut Cx<'_>, line: &Line, at: usize, target: &mut LogTarget) -> Result<(), Box<Diagnostic>> {
+    match line.text(at) {
+        "len" => {
+            let len = lenient(cx, line, at + 1);
+            match u32::try_from(len) {
+                Ok(len @ 80..=65535) => target.len = len,
+                _ => {
+                    return Err(fail(
+                        line,
+                        at + 1,
+                        format!(
+                            "log : invalid log length '{}', must be between 80 and 65535",
+                            line.text(at + 1)
+                        ),
+                    ));
+                }
+            }
+        }
+        "format" => {
+            let text = line.text(at + 1);
+            target.format = format_kind(text).ok_or_else(|| {
+                fail(line, at + 1, format!("log : unknown log format '{text}'"))
+                    .note_boxed("formats are local, rfc3164, rfc5424, priority, short, timed, iso and raw")
+            })?;
+        }
+        "sample" => target.sample = Some(Arc::new(sample(line, at + 1)?)),
+        "profile" => {
+            if line.text(at + 1).is_empty() {
+                return Err(fail(line, at + 1, "log : expected profile name"));
+            }
+            let name = cx.name(line.text(at + 1));
+            cx.log_names.push(LogName {
+                name: Arc::clone(&name),
+                what: LogNameKind::Profile,
+                span: line.span_at(at + 1),
+                section: None,
+            });
+            target.profile = Some(name);
+        }
+        other => return Err(fail(line, at, format!("log : unknown option '{other}'"))),
+    }
+    Ok(())
 }
 
 /// A format by its name.

@@ -246,25 +246,26 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
         cx.warn(line, 0, format!("'{title}' : {what}"));
     }
     if is_local {
-        draft.made_by = Some(MadeBy::Peer);
-        let shown = cx.name(line.text(2));
         let (addr, mptcp) = (listens_at(&server.addr), server.rare().mptcp);
         let Some(addr) = addr else {
-            return Err(not_supported(
-                line,
-                2,
-                line.text(2),
-                "listening on this kind of address is not built",
-            ));
+            let why = "listening on this kind of address is not built";
+            return Err(not_supported(line, 2, line.text(2), why));
         };
-        let mut bind = Bind { shown, mptcp, ..Bind::new(addr, cx.file_of(line), line.number) };
-        bind.owner = cx.unix_bind.owner.clone();
-        if let Some(defaults) = &draft.bind_defaults {
-            bind = under(defaults, &bind);
-        }
-        draft.building.p.binds = vec![bind];
+        listen_as_peer(cx, draft, line, addr, mptcp);
     }
     Ok(())
+}
+
+/// This process listens where its own `peer` line says that it is.
+fn listen_as_peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line, addr: BindAddr, mptcp: bool) {
+    draft.made_by = Some(MadeBy::Peer);
+    let shown = cx.name(line.text(2));
+    let mut bind = Bind { shown, mptcp, ..Bind::new(addr, cx.file_of(line), line.number) };
+    bind.owner = cx.unix_bind.owner.clone();
+    if let Some(defaults) = &draft.bind_defaults {
+        bind = under(defaults, &bind);
+    }
+    draft.building.p.binds = vec![bind];
 }
 
 fn listens_at(addr: &ServerAddr) -> Option<BindAddr> {

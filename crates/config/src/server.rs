@@ -217,16 +217,7 @@ fn push(
         return Err(located(fail(line, 1, message)));
     }
     let mut server = draft.server;
-    if server.uid != 0
-        && let Some(other) = b.p.servers.iter().find(|s| s.uid == server.uid)
-    {
-        let at = (0..line.words.len()).rev().find(|i| line.text(*i) == "id").unwrap_or(0);
-        let message = format!(
-            "{title}'id' : custom id {} already used at {}:{} ('server {}').",
-            server.uid, other.file, other.line, other.name
-        );
-        return Err(located(fail(line, at, message)));
-    }
+    check_id(b, line, &server, title)?;
     server.file = cx.file_of(line);
     server.line = line.number;
     server.id = ServerId(b.p.servers.len() as u32);
@@ -267,18 +258,15 @@ fn push(
         }
         b.tracks.push((b.p.servers.len(), wanted, span));
     }
-    if let Some((name, span)) = draft.healthcheck {
-        b.healthchecks.push((b.p.servers.len(), name, span));
-    }
+    let position = b.p.servers.len();
+    b.healthchecks.extend(draft.healthcheck.map(|(name, span)| (position, name, span)));
     if !draft.proxy_fields.is_empty() {
-        b.proxy_fields.push((b.p.servers.len(), draft.proxy_fields));
+        b.proxy_fields.push((position, draft.proxy_fields));
     }
-    if let Some((text, span)) = draft.pool_name {
-        b.pool_names.push((b.p.servers.len(), text, span));
-    }
+    b.pool_names.extend(draft.pool_name.map(|(text, span)| (position, text, span)));
     if matches!(server.addr, ServerAddr::Unresolved(..)) {
         b.named.push(NamedDraft {
-            server: b.p.servers.len(),
+            server: position,
             methods: Arc::clone(&draft.init_addr),
             later,
             span: line.span_at(if line.text(0) == "server" { 2 } else { 3 }),
@@ -286,6 +274,21 @@ fn push(
     }
     b.server_names.insert(name, line.number);
     b.p.servers.push(server.into());
+    Ok(())
+}
+
+/// The number of a server that has one must not be another one's.
+fn check_id(b: &Building, line: &Line, server: &Server, title: &str) -> Outcome {
+    if server.uid != 0
+        && let Some(other) = b.p.servers.iter().find(|s| s.uid == server.uid)
+    {
+        let at = (0..line.words.len()).rev().find(|i| line.text(*i) == "id").unwrap_or(0);
+        let message = format!(
+            "{title}'id' : custom id {} already used at {}:{} ('server {}').",
+            server.uid, other.file, other.line, other.name
+        );
+        return Err(located(fail(line, at, message)));
+    }
     Ok(())
 }
 

@@ -431,39 +431,7 @@ pub(crate) fn parse_source(
     loop {
         match line.text(i) {
             "usesrc" => {
-                source.mode = match line.text(i + 1) {
-                    "" => {
-                        return Err(fail(
-                            line,
-                            i + 1,
-                            "'usesrc' expects <addr>[:<port>], 'client', or 'clientip' as argument.",
-                        ));
-                    }
-                    "client" => SourceMode::Client,
-                    "clientip" => SourceMode::ClientIp,
-                    word if word.starts_with("hdr_ip(") => {
-                        let why =
-                            "the source is known before the request is; use 'usesrc clientip' and 'set-src'";
-                        return Err(not_supported(line, i + 1, "usesrc hdr_ip", why));
-                    }
-                    word => {
-                        let prefix = format!("'usesrc {word}' : ");
-                        match address(cx, line, i + 1, &AddressOptions::SOURCE, &prefix)? {
-                            Address::Ip { ip, port, .. } => {
-                                let port = if let PortSpec::Fixed(port) = port { port } else { 0 };
-                                SourceMode::Addr(SocketAddr::new(ip, port))
-                            }
-                            other => {
-                                return Err(not_supported(
-                                    line,
-                                    i + 1,
-                                    other.family_name(),
-                                    "a source is an IP address",
-                                ));
-                            }
-                        }
-                    }
-                };
+                source.mode = source_mode(cx, line, i + 1)?;
                 i += 2;
             }
             "interface" => {
@@ -485,6 +453,27 @@ pub(crate) fn parse_source(
         }
     }
     Ok((source, i - at))
+}
+
+/// What follows `usesrc`.
+fn source_mode(cx: &mut Cx<'_>, line: &Line, at: usize) -> Result<SourceMode, Box<Diagnostic>> {
+    let word = line.text(at);
+    match word {
+        "" => Err(fail(line, at, "'usesrc' expects <addr>[:<port>], 'client', or 'clientip' as argument.")),
+        "client" => Ok(SourceMode::Client),
+        "clientip" => Ok(SourceMode::ClientIp),
+        _ if word.starts_with("hdr_ip(") => {
+            let why = "the source is known before the request is; use 'usesrc clientip' and 'set-src'";
+            Err(not_supported(line, at, "usesrc hdr_ip", why))
+        }
+        _ => match address(cx, line, at, &AddressOptions::SOURCE, &format!("'usesrc {word}' : "))? {
+            Address::Ip { ip, port, .. } => {
+                let port = if let PortSpec::Fixed(port) = port { port } else { 0 };
+                Ok(SourceMode::Addr(SocketAddr::new(ip, port)))
+            }
+            other => Err(not_supported(line, at, other.family_name(), "a source is an IP address")),
+        },
+    }
 }
 
 /// A network as a text: `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `::1`.

@@ -2,6 +2,7 @@
 
 /// The reason phrase the reference prints for `status`: the registered or customary phrase, or the
 /// name of the class for a status without one.
+/// In one piece, as it is a list.
 pub fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

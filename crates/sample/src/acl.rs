@@ -314,6 +314,26 @@ fn strip_fetch_prefix(error: &str) -> &str {
     }
 }
 
+/// A pattern for integers, behind this operator.
+fn number_or_range(
+    word: &str,
+    operator: &str,
+    env: &mut CompileEnv,
+) -> Result<crate::pattern::parse::Range, String> {
+    let why = match crate::pattern::parse::range(word) {
+        Ok(range) => return Ok(range),
+        Err(why) => why,
+    };
+    // The reference compares with what is before a point.
+    let (value, read) = crate::value::leading_int(word.as_bytes());
+    let is_number = word[..read].ends_with(|c: char| c.is_ascii_digit()) && !word.starts_with(['-', '+']);
+    if operator == "eq" || !is_number || !word[read..].starts_with('.') {
+        return Err(why);
+    }
+    env.warnings.push(format!("'{word}' is not a number: '{operator} {value}' is what is tested."));
+    Ok(crate::pattern::parse::Range { min: value, max: value })
+}
+
 /// The patterns written on the line. For integers, operators change what follows them.
 fn parse_words(
     method: Method,
@@ -333,28 +353,9 @@ fn parse_words(
                     }
                     _ => {}
                 }
-                let range = if method == Method::Version {
-                    crate::pattern::parse::version_range(word)?
-                } else {
-                    match crate::pattern::parse::range(word) {
-                        Ok(range) => range,
-                        // The reference compares with what is before a point.
-                        Err(why) => {
-                            let (value, read) = crate::value::leading_int(word.as_bytes());
-                            let number = word[..read].ends_with(|c: char| c.is_ascii_digit());
-                            if operator == "eq"
-                                || !number
-                                || word.starts_with(['-', '+'])
-                                || !word[read..].starts_with('.')
-                            {
-                                return Err(why);
-                            }
-                            env.warnings.push(format!(
-                                "'{word}' is not a number: '{operator} {value}' is what is tested."
-                            ));
-                            crate::pattern::parse::Range { min: value, max: value }
-                        }
-                    }
+                let range = match method {
+                    Method::Version => crate::pattern::parse::version_range(word)?,
+                    _ => number_or_range(word, operator, env)?,
                 };
                 if operator != "eq" && range.min != range.max {
                     env.warnings

@@ -330,6 +330,7 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
 }
 
 /// The row of a server.
+/// In one piece, as it is the list of fields.
 pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     let index = instance.server_index(proxy.id, server.id);
     let backend = &instance.backends[proxy.id.0 as usize];
@@ -504,6 +505,7 @@ pub(crate) fn status(standing: &Standing) -> String {
 }
 
 /// The row of a backend.
+/// In one piece, as it is the list of fields.
 pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
     let id = proxy.id.0 as usize;
     let backend = &instance.backends[id];

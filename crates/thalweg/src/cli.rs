@@ -222,6 +222,7 @@ impl<I: Iterator<Item = String>> Arguments<I> {
 }
 
 /// Reads the arguments that follow the program's name.
+/// In one piece, as it is the list of options.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, CommandError> {
     let mut arguments = Arguments { rest: arguments.into_iter().peekable() };
     let mut options = Options::default();

@@ -244,6 +244,7 @@ fn refuse_listeners(program: &Program, reporter: &mut Reporter, messages: Vec<St
     Failed
 }
 
+/// In one piece, as the order of steps is what matters.
 fn serve(
     program: &Program,
     options: &Options,

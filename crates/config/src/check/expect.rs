@@ -18,6 +18,7 @@ fn regex(line: &Line, at: usize, name: &str) -> Read<Arc<Regex>> {
     Regex::new(line.text(at), true).map(Arc::new).map_err(|e| fail(line, at, format!("{name} : {e}.")))
 }
 
+/// In one piece, as it is the list of words.
 pub(super) fn expect(
     cx: &mut Cx<'_>,
     b: &Building,

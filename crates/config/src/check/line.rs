@@ -111,24 +111,7 @@ fn connect(
             "linger" => connect.linger = true,
             "send-proxy" => connect.send_proxy = true,
             "port" => {
-                let text = needed(
-                    line,
-                    at + 1,
-                    &format!("{name} : 'port' expects a port number or a sample expression as argument."),
-                )?;
-                let wrong = || {
-                    let message = format!(
-                        "{name} : expects a valid TCP port (from range 1 to 65535) or a sample expression, got {text}.."
-                    );
-                    fail(line, at + 1, message)
-                };
-                connect.port = Some(match strict(text) {
-                    Some(port) => Port::Fixed(u16::try_from(port).ok().filter(|p| *p > 0).ok_or_else(wrong)?),
-                    None => {
-                        let expr = expression_here(cx, b, text, line.span_at(at + 1), Point::Check.set(), "");
-                        Port::Expr(Arc::new(expr.map_err(|_| wrong())?))
-                    }
-                });
+                connect.port = Some(port(cx, b, line, at + 1, name)?);
                 at += 1;
             }
             "addr" => {
@@ -177,6 +160,25 @@ fn connect(
         at += 1;
     }
     Ok(connect)
+}
+
+/// The port of a connection.
+fn port(cx: &mut Cx<'_>, b: &Building, line: &Line, at: usize, name: &str) -> Read<Port> {
+    let missing = format!("{name} : 'port' expects a port number or a sample expression as argument.");
+    let text = needed(line, at, &missing)?;
+    let wrong = || {
+        let message = format!(
+            "{name} : expects a valid TCP port (from range 1 to 65535) or a sample expression, got {text}.."
+        );
+        fail(line, at, message)
+    };
+    Ok(match strict(text) {
+        Some(port) => Port::Fixed(u16::try_from(port).ok().filter(|p| *p > 0).ok_or_else(wrong)?),
+        None => {
+            let expr = expression_here(cx, b, text, line.span_at(at), Point::Check.set(), "");
+            Port::Expr(Arc::new(expr.map_err(|_| wrong())?))
+        }
+    })
 }
 
 /// `proto <name>` of a connection, which must be one that the rules of its kind can speak.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::Cx;
+use crate::load::LoadOptions;
 use crate::model::{DynamicTarget, Global};
 
 /// Completes threads, `maxconn` and the number of files.
@@ -54,23 +55,7 @@ pub(crate) fn compute(cx: &mut Cx<'_>) {
     // thread: the ring or poll descriptor, its wake-up, and what the driver keeps.
     let fixed = 2 * sockets + 4 * global.nbthread as u64 + 32;
     if global.maxconn == 0 {
-        let mut files = options.file_limit.1;
-        if let Some(limit) = global.fd_hard_limit {
-            files = files.min(limit);
-        }
-        if global.ulimit_n > 0 {
-            files = files.min(global.ulimit_n);
-        }
-        // Two descriptors per connection.
-        let computed = files.saturating_sub(fixed) / 2;
-        global.maxconn = usize::try_from(computed).unwrap_or(usize::MAX).clamp(100, 1 << 20);
-        if let Some(mb) = options.memory_max_mb {
-            // Two buffers and two kilobytes of state per connection, as the reference counts.
-            let per_connection = 2 * global.tune.bufsize as u64 + 2048;
-            global.maxconn = global
-                .maxconn
-                .min(usize::try_from(mb * 1_048_576 / per_connection).unwrap_or(usize::MAX).max(1));
-        }
+        global.maxconn = affordable(global, options, fixed);
     }
     global.hard_maxconn = global.maxconn;
     if global.ulimit_n == 0 {
@@ -94,6 +79,23 @@ pub(crate) fn compute(cx: &mut Cx<'_>) {
     if cx.config.global.tune.maxrewrite >= cx.config.global.tune.bufsize / 2 {
         cx.config.global.tune.maxrewrite = cx.config.global.tune.bufsize / 2;
     }
+}
+
+/// How many connections files and memory allow, where `fixed` files serve for something else.
+fn affordable(global: &Global, options: &LoadOptions, fixed: u64) -> usize {
+    let mut files = options.file_limit.1;
+    if let Some(limit) = global.fd_hard_limit {
+        files = files.min(limit);
+    }
+    if global.ulimit_n > 0 {
+        files = files.min(global.ulimit_n);
+    }
+    // Two descriptors per connection.
+    let by_files = usize::try_from(files.saturating_sub(fixed) / 2).unwrap_or(usize::MAX).clamp(100, 1 << 20);
+    let Some(mb) = options.memory_max_mb else { return by_files };
+    // Two buffers and two kilobytes of state per connection, as the reference counts.
+    let per_connection = 2 * global.tune.bufsize as u64 + 2048;
+    by_files.min(usize::try_from(mb * 1_048_576 / per_connection).unwrap_or(usize::MAX).max(1))
 }
 
 /// How many connections the frontends that name a backend may bring to it, by backend. Those that compute the name of

@@ -24,6 +24,7 @@ use crate::table::PROXY;
 use crate::{proxy, replies, rules};
 
 /// Completes the configuration.
+/// In one piece, as it is the order of steps.
 pub(crate) fn finish(cx: &mut Cx<'_>) {
     crate::follow::assign(cx);
     place_proxies(cx);

@@ -37,30 +37,7 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Buil
     // The section it takes its presets from: the last one, or the named one.
     let mut from = None;
     if line.text(index) == "from" {
-        let wanted = line.text(index + 1);
-        let found: Vec<_> = cx.defaults.iter().filter(|d| d.name.as_deref() == Some(wanted)).collect();
-        match found[..] {
-            [] => {
-                return Err(fail(
-                    line,
-                    index + 1,
-                    format!("defaults section '{wanted}' not found for {keyword} '{name}'."),
-                ));
-            }
-            [one] => from = Some(Arc::clone(one)),
-            [.., before, last] => {
-                let file =
-                    |span: thalweg_syntax::Span| format!("{}:{}", cx.sources.name(span.file), span.line);
-                let message = format!(
-                    "ambiguous defaults section name '{wanted}' referenced by {keyword} '{name}' exists at least at {} \
-                     and {}.",
-                    file(last.span),
-                    file(before.span)
-                );
-                from = Some(Arc::clone(last));
-                cx.diagnostics.push(Diagnostic::alert_at(line.span_at(index + 1), message));
-            }
-        }
+        from = Some(named_defaults(cx, line, index + 1, &format!("{keyword} '{name}'"))?);
         index += 2;
     } else if !defaults {
         from = cx.defaults.last().cloned();
@@ -96,6 +73,32 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Buil
     b.span = line.span();
     b.from = from.filter(|f| f.building.has_rules);
     Ok(b)
+}
+
+/// The `defaults` section that is named at `at`, for the section that is shown like this.
+fn named_defaults(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    at: usize,
+    shown: &str,
+) -> Result<Arc<DefaultsSection>, Box<Diagnostic>> {
+    let wanted = line.text(at);
+    let found: Vec<_> = cx.defaults.iter().filter(|d| d.name.as_deref() == Some(wanted)).collect();
+    match found[..] {
+        [] => Err(fail(line, at, format!("defaults section '{wanted}' not found for {shown}."))),
+        [one] => Ok(Arc::clone(one)),
+        [.., before, last] => {
+            let file = |span: thalweg_syntax::Span| format!("{}:{}", cx.sources.name(span.file), span.line);
+            let message = format!(
+                "ambiguous defaults section name '{wanted}' referenced by {shown} exists at least at {} and {}.",
+                file(last.span),
+                file(before.span)
+            );
+            let last = Arc::clone(last);
+            cx.diagnostics.push(Diagnostic::alert_at(line.span_at(at), message));
+            Ok(last)
+        }
+    }
 }
 
 /// Who may inherit from a section that holds rules.

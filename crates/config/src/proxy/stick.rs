@@ -68,6 +68,7 @@ pub(crate) fn table(
     })
 }
 
+/// In one piece, as it is the list of words.
 fn words_of_table(
     cx: &mut Cx<'_>,
     line: &Line,

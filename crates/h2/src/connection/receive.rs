@@ -79,15 +79,7 @@ impl Connection {
             return self.data_part(input, now_ms, handler);
         }
         if self.expected == Expected::Preface {
-            let len = input.len().min(PREFACE.len());
-            if input[..len] != PREFACE[..len] {
-                return Err(Failure::Preface);
-            }
-            if len < PREFACE.len() {
-                return Ok(0);
-            }
-            self.expected = Expected::Settings;
-            return Ok(len);
+            return self.preface(input);
         }
         let Some((bytes, rest)) = input.split_first_chunk::<HEADER_LEN>() else { return Ok(0) };
         let header = Header::parse(bytes);
@@ -158,6 +150,18 @@ impl Connection {
             Kind::Data => {}
         }
         Ok(HEADER_LEN + header.len)
+    }
+
+    fn preface(&mut self, input: &[u8]) -> Result<usize, Failure> {
+        let len = input.len().min(PREFACE.len());
+        if input[..len] != PREFACE[..len] {
+            return Err(Failure::Preface);
+        }
+        if len < PREFACE.len() {
+            return Ok(0);
+        }
+        self.expected = Expected::Settings;
+        Ok(len)
     }
 
     fn count(&mut self, kind: Kind) {

@@ -260,61 +260,84 @@ fn verify(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
     let bytes = cx.text(token);
     let result = match signature_of(bytes) {
         None => INVALID_TOKEN,
+        Some(range) if matches!(method, Method::None) => i64::from(range.is_empty()),
         Some(range) => {
-            let signed = &bytes[..range.start - 1];
-            let signature = cx.text(signature);
-            match method {
-                Method::None => i64::from(range.is_empty()),
-                _ if signature.is_empty() => INVALID_TOKEN,
-
-                Method::Hmac(_) if key.is_certificate() => UNMANAGED_ALGORITHM,
-                Method::Hmac(digest) => {
-                    let check = |secret: &[u8]| {
-                        let expected = digest.hmac(secret, &[signed]);
-                        i64::from(verify_slices_are_equal(expected.as_slice(), signature).is_ok())
-                    };
-                    match (key, key_text) {
-                        (_, Some(text)) => check(cx.text(text)),
-                        (KeyArg::Known { secret, .. }, None) => check(secret),
-                        // A variable without text was answered above: never is an empty secret one.
-                        (KeyArg::Var(_) | KeyArg::Certificate(_) | KeyArg::CertificateVar(_), None) => {
-                            UNKNOWN_KEY
-                        }
-                    }
-                }
-                Method::Public(algorithm) | Method::Curve(algorithm) => {
-                    // Two numbers, one after the other (RFC 7518 section 3.4), which only halves can be: no DER.
-                    let is_malformed =
-                        matches!(method, Method::Curve(_)) && !signature.len().is_multiple_of(2);
-                    let check = |key: &[u8]| match UnparsedPublicKey::new(algorithm, key) {
-                        _ if is_malformed => INVALID_TOKEN,
-                        key => i64::from(key.verify(signed, signature).is_ok()),
-                    };
-                    match (key, key_text) {
-                        (KeyArg::Certificate(_) | KeyArg::CertificateVar(_), text) => {
-                            let name = match (key, text) {
-                                (KeyArg::Certificate(name), _) => name,
-                                (_, text) => text.map_or(&[][..], |text| cx.text(text)),
-                            };
-                            match cx.world.token_certificate(name) {
-                                TokenCertificate::Usable(credential) => check(credential.leaf().key_info()),
-                                TokenCertificate::Unavailable => UNAVAILABLE_CERTIFICATE,
-                                TokenCertificate::Unknown => UNKNOWN_KEY,
-                            }
-                        }
-                        (_, Some(text)) => {
-                            let key = cx.world.token_key(cx.text(text));
-                            key.map_or(UNKNOWN_KEY, |key| check(&key))
-                        }
-                        (KeyArg::Known { public: Some(key), .. }, None) => check(key),
-                        (KeyArg::Known { public: None, .. } | KeyArg::Var(_), None) => UNKNOWN_KEY,
-                    }
-                }
-            }
+            let signed = Signed { text: &bytes[..range.start - 1], signature: cx.text(signature) };
+            signed.verify(method, key, key_text.map(|text| cx.text(text)), cx)
         }
     };
     sample.value = Value::Int(result);
     true
+}
+
+/// What was signed, and the signature.
+struct Signed<'t> {
+    text: &'t [u8],
+    signature: &'t [u8],
+}
+
+impl Signed<'_> {
+    /// 1 when the signature is right, 0 when it is wrong, negative for errors. `text` is what the variable holds that the key is
+    /// given by, where it is.
+    fn verify(&self, method: Method, key: &KeyArg, text: Option<&[u8]>, cx: &Ctx) -> i64 {
+        match method {
+            _ if self.signature.is_empty() => INVALID_TOKEN,
+            Method::Hmac(_) if key.is_certificate() => UNMANAGED_ALGORITHM,
+            Method::Hmac(digest) => {
+                let secret = match (key, text) {
+                    (_, Some(text)) => text,
+                    (KeyArg::Known { secret, .. }, None) => secret,
+                    // A variable without text was answered before: never is an empty secret one.
+                    (KeyArg::Var(_) | KeyArg::Certificate(_) | KeyArg::CertificateVar(_), None) => {
+                        return UNKNOWN_KEY;
+                    }
+                };
+                let expected = digest.hmac(secret, &[self.text]);
+                i64::from(verify_slices_are_equal(expected.as_slice(), self.signature).is_ok())
+            }
+            Method::Public(algorithm) | Method::Curve(algorithm) => {
+                let is_curve = matches!(method, Method::Curve(_));
+                self.verify_by_public_key(algorithm, is_curve, key, text, cx)
+            }
+            // Who does not sign needs no key.
+            Method::None => INVALID_TOKEN,
+        }
+    }
+
+    fn verify_by_public_key(
+        &self,
+        algorithm: &'static dyn VerificationAlgorithm,
+        is_curve: bool,
+        key: &KeyArg,
+        text: Option<&[u8]>,
+        cx: &Ctx,
+    ) -> i64 {
+        // Two numbers, one after the other (RFC 7518 section 3.4), which only halves can be: no DER.
+        let is_malformed = is_curve && !self.signature.len().is_multiple_of(2);
+        let check = |key: &[u8]| match UnparsedPublicKey::new(algorithm, key) {
+            _ if is_malformed => INVALID_TOKEN,
+            key => i64::from(key.verify(self.text, self.signature).is_ok()),
+        };
+        match (key, text) {
+            (KeyArg::Certificate(_) | KeyArg::CertificateVar(_), _) => {
+                let name = match key {
+                    KeyArg::Certificate(name) => name,
+                    _ => text.unwrap_or_default(),
+                };
+                match cx.world.token_certificate(name) {
+                    TokenCertificate::Usable(credential) => check(credential.leaf().key_info()),
+                    TokenCertificate::Unavailable => UNAVAILABLE_CERTIFICATE,
+                    TokenCertificate::Unknown => UNKNOWN_KEY,
+                }
+            }
+            (_, Some(text)) => {
+                let key = cx.world.token_key(text);
+                key.map_or(UNKNOWN_KEY, |key| check(&key))
+            }
+            (KeyArg::Known { public: Some(key), .. }, None) => check(key),
+            (KeyArg::Known { public: None, .. } | KeyArg::Var(_), None) => UNKNOWN_KEY,
+        }
+    }
 }
 
 /// Where the third part of a token is, when there are three and none after it.

@@ -209,6 +209,7 @@ impl Alias {
     }
 
     /// Writes the fact. Without a stream, what only a stream has is missing.
+    /// In one piece, as it is the list of facts.
     pub(super) fn emit(self, cx: &mut Ctx, out: &mut Emitter) {
         if self == Alias::UniqueId {
             let mark = cx.mark();
@@ -301,6 +302,7 @@ impl Alias {
     }
 
     /// Facts that need no stream.
+    /// In one piece, as it is the list of facts.
     fn emit_session(self, cx: &Ctx, out: &mut Emitter) {
         let world = cx.world;
         let none = Timers::default();

@@ -200,6 +200,7 @@ enum Begun<'a> {
     Launched(bool),
 }
 
+/// In one piece, as the order of steps is what matters.
 fn begin<'a>(
     program: &'a Program,
     options: &Options,
