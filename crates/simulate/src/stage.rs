@@ -2,6 +2,7 @@
 //! plan around it.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use thalweg_proxy::{Instance, Stopping, ThreadSocket, worker};
 use thalweg_runtime::buffer::BufferConfig;
 use thalweg_runtime::driver::sim::{self, Network, Report, SimConfig};
 use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, Port, SockAddr};
-use thalweg_runtime::{clock, kill, spawn, timer};
+use thalweg_runtime::{TaskId, clock, kill, spawn, timer};
 
 use crate::actor::{ACTOR, change, client, log, operator, server::Server, streams, tcp};
 use crate::check;
@@ -89,7 +90,6 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
         if journal {
             network.keep_journal();
         }
-        let sessions = scenario.tcp.as_ref().map_or(0, |tcp| tcp.sessions.len());
         let record = Record::new(&network, &scenario);
         let instance = Instance::new(config, "thalweg", "host", clock::wall_us());
         let socket =
@@ -109,27 +109,8 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
             *c =
                 SimConfig { buffers: c.buffers, idle_rounds_max: IDLE_ROUNDS_MAX, ..scenario.network.clone() }
         });
-        for n in 0..scenario.clients.len() {
-            spawn(&ACTOR, client::play(Arc::clone(&scenario), Rc::clone(&record), n));
-        }
-        for n in 0..sessions {
-            spawn(&ACTOR, tcp::play(Arc::clone(&scenario), Rc::clone(&record), n));
-        }
-        for n in 0..scenario.streams.as_ref().map_or(0, |streams| streams.sessions.len()) {
-            spawn(&ACTOR, streams::play(Arc::clone(&scenario), Rc::clone(&record), n));
-        }
-        for deed in scenario.deeds.iter().copied() {
-            let (plan, record) = (Arc::clone(&scenario), Rc::clone(&record));
-            actors.push(spawn(&ACTOR, operator::act(plan, record, deed)));
-        }
-        if let Some(plan) = &scenario.change {
-            actors.push(spawn(&ACTOR, change::watch(Rc::clone(&record))));
-            actors.push(spawn(&ACTOR, change::reload(Arc::clone(&scenario), Rc::clone(&record))));
-            for (n, guest) in plan.guests.iter().enumerate() {
-                let visit = change::visit(Arc::clone(&scenario), Rc::clone(&record), n, *guest);
-                actors.push(spawn(&ACTOR, visit));
-            }
-        }
+        begin_clients(&scenario, &record);
+        begin_changes(&scenario, &record, &mut actors);
         if let Some(ms) = scenario.soft_stop_ms {
             let (instance, network) = (Arc::clone(&instance), network.clone());
             actors.push(spawn(&ACTOR, async move {
@@ -165,33 +146,56 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
     Outcome { plan, report, complaints, counts }
 }
 
+fn begin_clients(scenario: &Arc<Plan>, record: &Rc<Record>) {
+    for n in 0..scenario.clients.len() {
+        spawn(&ACTOR, client::play(Arc::clone(scenario), Rc::clone(record), n));
+    }
+    for n in 0..scenario.tcp.as_ref().map_or(0, |tcp| tcp.sessions.len()) {
+        spawn(&ACTOR, tcp::play(Arc::clone(scenario), Rc::clone(record), n));
+    }
+    for n in 0..scenario.streams.as_ref().map_or(0, |streams| streams.sessions.len()) {
+        spawn(&ACTOR, streams::play(Arc::clone(scenario), Rc::clone(record), n));
+    }
+}
+
+/// Whoever changes servers and the configuration. They are ended with the scenario.
+fn begin_changes(scenario: &Arc<Plan>, record: &Rc<Record>, actors: &mut Vec<TaskId>) {
+    for deed in scenario.deeds.iter().copied() {
+        let (plan, record) = (Arc::clone(scenario), Rc::clone(record));
+        actors.push(spawn(&ACTOR, operator::act(plan, record, deed)));
+    }
+    if let Some(plan) = &scenario.change {
+        actors.push(spawn(&ACTOR, change::watch(Rc::clone(record))));
+        actors.push(spawn(&ACTOR, change::reload(Arc::clone(scenario), Rc::clone(record))));
+        for (n, guest) in plan.guests.iter().enumerate() {
+            let visit = change::visit(Arc::clone(scenario), Rc::clone(record), n, *guest);
+            actors.push(spawn(&ACTOR, visit));
+        }
+    }
+}
+
 fn address(text: &str) -> SockAddr {
-    text.parse::<std::net::SocketAddr>().expect("an address").into()
+    text.parse::<SocketAddr>().expect("an address").into()
 }
 
 fn start_proxy(instance: &Arc<Instance>, network: &Network, plan: &Plan) {
     let mut sockets = Vec::new();
-    for (n, front) in plan.proxy.fronts.iter().enumerate() {
-        let Some(proxy) = instance.frontend_by_name(format!("fe{n}").as_bytes()) else { continue };
-        let fd =
-            network.listen(&SockAddr::from(*front), &Default::default()).expect("nobody has this address");
-        sockets.push(ThreadSocket {
-            listener: proxy.binds[0].number as usize,
-            port: Arc::new(Port::new(fd, LetGo::Keep)),
-        });
-    }
-    let others = [
-        plan.tcp.as_ref().map(|tcp| (TCP_FRONT, tcp.front)),
-        plan.streams.as_ref().map(|streams| (STREAMS_FRONT, streams.front)),
-    ];
-    for (name, front) in others.into_iter().flatten() {
-        let Some(proxy) = instance.frontend_by_name(name.as_bytes()) else { continue };
+    let mut listen = |name: &str, front: SocketAddr| {
+        let Some(proxy) = instance.frontend_by_name(name.as_bytes()) else { return };
         let fd =
             network.listen(&SockAddr::from(front), &Default::default()).expect("nobody has this address");
         sockets.push(ThreadSocket {
             listener: proxy.binds[0].number as usize,
             port: Arc::new(Port::new(fd, LetGo::Keep)),
         });
+    };
+    plan.proxy.fronts.iter().enumerate().for_each(|(n, front)| listen(&format!("fe{n}"), *front));
+    plan.tls.fronts.iter().for_each(|(name, front)| listen(name, *front));
+    if let Some(tcp) = &plan.tcp {
+        listen(TCP_FRONT, tcp.front);
+    }
+    if let Some(streams) = &plan.streams {
+        listen(STREAMS_FRONT, streams.front);
     }
     thalweg_proxy::start_thread(instance, 0, sockets);
 }

@@ -63,7 +63,7 @@ fn fresh_scenarios() {
 
 #[test]
 fn a_seed_decides_everything() {
-    for seed in [3, 17, 40, 56, 246] {
+    for seed in [3, 15, 17, 40, 56, 246] {
         let (first, second) = (play(seed, true), play(seed, false));
         assert_eq!(first.report.trace, second.report.trace, "seed {seed}");
         assert_eq!(first.report.virtual_ms, second.report.virtual_ms, "seed {seed}");

@@ -68,7 +68,7 @@ pub async fn play(plan: Arc<Plan>, record: Rc<Record>, n: usize) {
 }
 
 async fn connect(plan: &Plan, record: &Record, n: usize) -> Option<Stream> {
-    let front = SockAddr::from(plan.proxy.fronts[plan.clients[n].front]);
+    let front = SockAddr::from(plan.entrance(n));
     let source = SockAddr::from(std::net::SocketAddr::from(([10, 1, 0, n as u8 + 1], 0)));
     let options = ConnectOptions { source: Some(source), ..ConnectOptions::default() };
     let deadline = Some(clock::now_ms() + PATIENCE_MS);

@@ -21,6 +21,9 @@ const STALL_MS: u64 = 300_000;
 /// How often a deaf server looks whether it hears again.
 const DEAF_MS: u64 = 100;
 
+/// Bytes of a head that has no end: more than any buffer takes.
+const ENDLESS: usize = 40_000;
+
 /// What some servers say before they close a connection that was idle.
 const GOODBYE: &[u8] =
     b"HTTP/1.1 408 Goodbye\r\nX-Id: 999999\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -362,16 +365,20 @@ impl Server {
             }
             self.record.attempt(attempt, |a| a.interim += text.len() as u64);
         }
-        let mut wire = response(self.n, id, earlier, request, answer);
+        let mut wire = response(self.n, id, earlier, request, answer, None);
         let whole = wire.len();
         let mut act = None;
         match answer.fault {
+            Some(Fault::After(n, _)) if n < whole && breaks_chunks(id, request, answer) => {
+                wire = response(self.n, id, earlier, request, answer, Some(n));
+                act = Some(Act::Close);
+            }
             Some(Fault::After(n, what)) if n < whole => {
                 wire.truncate(n);
                 act = Some(what);
             }
             Some(Fault::Junk) => {
-                wire = b"this is no response\r\n\r\n".to_vec();
+                wire = junk(id);
                 act = Some(Act::Close);
             }
             // Where the end of the connection is the end of the body, they would be a part of it. Where they may come late,
@@ -396,7 +403,7 @@ impl Server {
             }
             self.record.attempt(attempt, |a| {
                 a.sent += part.len() as u64;
-                a.sent_all = a.sent >= whole as u64;
+                a.sent_all = act.is_none() && a.sent >= whole as u64;
             });
             if answer.pause_ms > 0 && pauses > 0 {
                 pauses -= 1;
@@ -417,8 +424,38 @@ impl Server {
     }
 }
 
-/// The bytes of a response.
-fn response(server: usize, id: usize, attempt: usize, request: &RequestPlan, answer: &Answer) -> Vec<u8> {
+/// What a server says that sends no response where one is due.
+fn junk(id: usize) -> Vec<u8> {
+    let heads = [
+        "this is no response",
+        "HTTP/1.1 20 Short",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6",
+        "HTTP/1.1 200 OK\r\nContent-Length: -1",
+        "HTTP/1.1 200 OK\r\nX-Zero: \0",
+        "HTTP/1.1 200 OK\r\n: nameless",
+    ];
+    match heads.get(id % (heads.len() + 1)) {
+        Some(head) => format!("{head}\r\n\r\n123456").into_bytes(),
+        None => format!("HTTP/1.1 200 OK\r\nX-Endless: {}", "x".repeat(ENDLESS)).into_bytes(),
+    }
+}
+
+/// Whether an answer that ends early does so with something that is no chunk, rather than with the end of the connection.
+fn breaks_chunks(id: usize, request: &RequestPlan, answer: &Answer) -> bool {
+    let has_chunks =
+        answer.delimited == Delimited::Chunked && request.is_11 && answer.has_body(request.method);
+    has_chunks && id.is_multiple_of(3)
+}
+
+/// The bytes of a response. Where chunks are sent, no more of them begin once there are so many bytes; what follows is none.
+fn response(
+    server: usize,
+    id: usize,
+    attempt: usize,
+    request: &RequestPlan,
+    answer: &Answer,
+    until: Option<usize>,
+) -> Vec<u8> {
     let mut head = format!(
         "HTTP/1.1 {} Status\r\nX-Id: {id}\r\nX-Attempt: {attempt}\r\nX-Server: s{server}\r\n",
         answer.status
@@ -444,9 +481,16 @@ fn response(server: usize, id: usize, attempt: usize, request: &RequestPlan, ans
     let body = body::bytes(body::response_key(id, attempt), 0, answer.len);
     if answer.delimited == Delimited::Chunked && request.is_11 {
         for chunk in body.chunks(answer.piece.clamp(7, 30_000).max(answer.len / 100)) {
+            if until.is_some_and(|until| wire.len() >= until) {
+                break;
+            }
             wire.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
             wire.extend_from_slice(chunk);
             wire.extend_from_slice(b"\r\n");
+        }
+        if until.is_some() {
+            wire.extend_from_slice(b"no size\r\n");
+            return wire;
         }
         wire.extend_from_slice(if id.is_multiple_of(5) {
             &b"0\r\nX-Trailer: 1\r\n\r\n"[..]

@@ -7,6 +7,9 @@ mod request;
 mod server;
 mod streams;
 mod tcp;
+mod tls;
+
+use std::net::SocketAddr;
 
 use thalweg_runtime::driver::sim::SimConfig;
 
@@ -19,10 +22,15 @@ pub use request::{Act, Answer, Delimited, Fault, Kind, RequestPlan, Upload, When
 pub use server::{Drop, Life, ServerPlan};
 pub use streams::{Break, STREAMS_FIRST, STREAMS_FRONT, StreamPlan, StreamsPlan, StreamsSession};
 pub use tcp::{TCP_FRONT, TcpPlan, TcpSession};
+pub use tls::TlsPlan;
 
 /// How many scenarios in a hundred have HTTP/2, and what their seed is changed by for that.
 const STREAMS_PERCENT: u64 = 35;
 const STREAMS_SEED: u64 = 0x2c2c_2c2c;
+
+/// The same of TLS.
+const TLS_PERCENT: u64 = 15;
+const TLS_SEED: u64 = 0x0715_0715;
 
 /// The same of changes of the configuration.
 const CHANGE_PERCENT: u64 = 40;
@@ -39,6 +47,7 @@ pub struct Plan {
     pub clients: Vec<ClientPlan>,
     pub tcp: Option<TcpPlan>,
     pub streams: Option<StreamsPlan>,
+    pub tls: TlsPlan,
     /// What becomes of the configuration, if it changes.
     pub change: Option<ChangePlan>,
     /// What an operator does, and when.
@@ -79,6 +88,13 @@ impl Plan {
         // Drawn apart: the rest of a scenario is the same with and without it.
         let own = &mut Random::new(seed ^ STREAMS_SEED);
         let streams = own.chance(STREAMS_PERCENT).then(|| StreamsPlan::draw(own, &trouble, &mut proxy.text));
+        let own = &mut Random::new(seed ^ TLS_SEED);
+        // A client that comes through a door counts twice where connections are, and a door that is shut ends what goes through it.
+        let may_tls = !proxy.is_limited && soft_stop_ms.is_none();
+        let tls = match may_tls && own.chance(TLS_PERCENT) {
+            true => TlsPlan::draw(own, &trouble, &mut proxy),
+            false => TlsPlan::default(),
+        };
         let own = &mut Random::new(seed ^ CHANGE_SEED);
         let change = own.chance(CHANGE_PERCENT).then(|| ChangePlan::draw(own, &mut proxy));
         for guest in 0..change.as_ref().map_or(0, |change| change.guests.len()) {
@@ -93,12 +109,27 @@ impl Plan {
             clients,
             tcp,
             streams,
+            tls,
             change,
             deeds,
             requests,
             network,
             soft_stop_ms,
         }
+    }
+
+    /// Where a client connects.
+    pub fn entrance(&self, client: usize) -> SocketAddr {
+        self.door(client).unwrap_or(self.proxy.fronts[self.clients[client].front])
+    }
+
+    /// Whether a client comes through a door: what breaks behind that ends in order before it.
+    pub fn has_door(&self, client: usize) -> bool {
+        self.door(client).is_some()
+    }
+
+    fn door(&self, client: usize) -> Option<SocketAddr> {
+        self.tls.doors.get(self.clients[client].front).copied().flatten()
     }
 
     /// Whether so many bytes and a few more that are sent at once also arrive at once.
