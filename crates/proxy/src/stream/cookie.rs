@@ -522,15 +522,14 @@ fn trim_end(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Whether a cache may keep a response (RFC 9111 section 3): its status is one that is kept, it says how long it is fresh or how to validate it, and
-/// nothing forbids it. Values are compared as the reference compares them.
+/// Whether a cache may keep a response (RFC 9111 section 3): method and status are of those that are kept and it says how long it is fresh or how to
+/// validate it, or it is `public` and says how long it is fresh, whatever it answers; and nothing forbids it. Values are compared as the reference
+/// compares them.
 fn is_cacheable(method: Method, response: &Head) -> bool {
-    if !method.is_safe()
-        || !is_cacheable_status(response.status())
-        || response.get_all(HeaderId::Pragma).any(|f| f.value.eq_ignore_ascii_case(b"no-cache"))
-    {
+    if response.get_all(HeaderId::Pragma).any(|f| f.value.eq_ignore_ascii_case(b"no-cache")) {
         return false;
     }
+    let mut public = false;
     let mut storable =
         [HeaderId::Etag, HeaderId::LastModified, HeaderId::Expires].into_iter().any(|id| response.has(id));
     let (mut max_age, mut shared_max_age) = (None, None);
@@ -539,7 +538,9 @@ fn is_cacheable(method: Method, response: &Head) -> bool {
     {
         let equals = directive.iter().position(|b| *b == b'=');
         let (name, value) = directive.split_at(equals.unwrap_or(directive.len()));
-        if name.eq_ignore_ascii_case(b"private") || name.eq_ignore_ascii_case(b"no-store") {
+        if directive.eq_ignore_ascii_case(b"public") {
+            public = true;
+        } else if name.eq_ignore_ascii_case(b"private") || name.eq_ignore_ascii_case(b"no-store") {
             return false;
         } else if name.eq_ignore_ascii_case(b"no-cache") {
             // What must not be kept are cookies only, and the rest may be.
@@ -554,7 +555,8 @@ fn is_cacheable(method: Method, response: &Head) -> bool {
     }
     let fresh = shared_max_age.or(max_age);
     storable |= fresh == Some(true);
-    storable && fresh != Some(false)
+    let usual = method.is_safe() && is_cacheable_status(response.status());
+    (if usual { storable } else { public && fresh == Some(true) }) && fresh != Some(false)
 }
 
 /// The server a TCP client's RDP cookie names, if it may be used (`persist rdp-cookie`): when it is up, or when it is

@@ -95,6 +95,25 @@ pub fn cases() -> Vec<Case> {
                 .server_with("cookie a", answers(response)),
         );
     }
+    for (name, fields) in [
+        ("public", "Cache-Control: public"),
+        ("public-fresh", "Cache-Control: public, max-age=9"),
+        ("public-shared", "Cache-Control: Public\r\nCache-Control: s-maxage=9"),
+        ("public-stale", "Cache-Control: public, max-age=0"),
+        ("public-private", "Cache-Control: public, max-age=9, private"),
+        ("fresh", "Cache-Control: max-age=9"),
+    ] {
+        for (method, status) in [("GET", "200 OK"), ("GET", "201 Made"), ("POST", "200 OK")] {
+            let response = format!("HTTP/1.1 {status}\r\n{fields}\r\nContent-Length: 0\r\n\r\n");
+            let request = format!("{method} / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+            cases.push(
+                http(format!("cookies/nocache/{name}/{method}-{}", &status[..3]))
+                    .back("cookie S insert nocache")
+                    .client(script().send(request).message())
+                    .server_with("cookie a", answers(response)),
+            );
+        }
+    }
     cases.push(
         http("cookies/redirected")
             .back("cookie S insert\nhttp-request redirect location /x set-cookie A=1")
