@@ -60,12 +60,25 @@ pub const HTTP_JSON_LOG_FMT: &str = "%{+json}o %(client_ip)ci %(client_port)cp %
 /// What a format is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// A log line or a unique identifier: blanks merge, what is missing prints `-`.
+    /// A log line: blanks merge, what is missing prints `-`.
     Log,
+    /// A unique identifier, which may become a header's value: as in [`Usage::Header`], and blanks merge.
+    Identifier,
     /// A header's value, a URI or the like: what is not allowed in headers becomes `%XX`, encodings do nothing.
     Header,
     /// Anything else (variables, payloads): as it comes.
     Raw,
+}
+
+impl Usage {
+    fn merges_blanks(self) -> bool {
+        matches!(self, Usage::Log | Usage::Identifier)
+    }
+
+    /// Whether the text is made for a header.
+    fn is_for_headers(self) -> bool {
+        matches!(self, Usage::Header | Usage::Identifier)
+    }
 }
 
 /// Flags of an item.
@@ -277,7 +290,7 @@ impl Parser<'_, '_> {
                     self.at += 1;
                     self.item(env)?;
                 }
-                b' ' if self.format.usage == Usage::Log => {
+                b' ' if self.format.usage.merges_blanks() => {
                     self.flush();
                     self.push(What::Blank, None, None, Flags::default());
                     while self.peek() == Some(b' ') {
@@ -442,25 +455,28 @@ impl Parser<'_, '_> {
     }
 }
 
+/// Makes the unique identifier of the stream, unless it has one or its frontend has no format for it.
+pub fn make_unique_id(cx: &mut Ctx) {
+    let (world, frontend) = (cx.world, cx.session.frontend);
+    // What was no request has no name. (A health check has no request either, but a backend from its beginning.)
+    let is_request = cx.request.is_some();
+    let Some(stream) = cx.stream.as_mut() else { return };
+    if stream.unique_id.is_some() || (stream.is_http && !is_request && !stream.backend_assigned) {
+        return;
+    }
+    let Some(format) = world.unique_id_format(frontend) else { return };
+    // A format that names the identifier itself finds nothing: it would be made again and again.
+    stream.unique_id = Some(Vec::new());
+    let mut id = Vec::new();
+    format.render(cx, &mut id);
+    if let Some(stream) = cx.stream.as_mut() {
+        stream.unique_id = Some(id);
+    }
+}
+
 /// The unique identifier of the stream, made now if it was not before.
 pub(crate) fn unique_id(cx: &mut Ctx) -> Option<Text> {
-    let world = cx.world;
-    let frontend = cx.session.frontend;
-    if cx.stream.as_ref()?.unique_id.is_none() {
-        // What was no request has no name. (A health check has no request either, but a backend from its beginning.)
-        let stream = cx.stream.as_ref()?;
-        if stream.is_http && cx.request.is_none() && !stream.backend_assigned {
-            return None;
-        }
-        let format = world.unique_id_format(frontend)?;
-        if !cx.enter() {
-            return None;
-        }
-        let mut id = Vec::new();
-        format.render(cx, &mut id);
-        cx.leave();
-        cx.stream.as_mut()?.unique_id = Some(id);
-    }
+    make_unique_id(cx);
     let id = cx.stream.as_mut()?.unique_id.take()?;
     let text = cx.store(&id);
     cx.stream.as_mut()?.unique_id = Some(id);

@@ -277,6 +277,20 @@ fn no_identifier_without_a_request() {
     });
 }
 
+/// A format that names the identifier itself is made once, and not again for each of its parts.
+#[test]
+fn an_identifier_that_names_itself_ends() {
+    each_driver(|io| {
+        let server = server();
+        let format = "%ID".repeat(8);
+        let lines = format!("unique-id-format a{format}%[unique-id]b\nlog-format %ID");
+        let proxy = http(&server, &lines).start(io);
+        proxy.ask(GET);
+        assert_eq!(proxy.log(), "ab");
+        proxy.finish(server);
+    });
+}
+
 #[test]
 fn lines_go_to_the_server_that_their_hash_says() {
     each_driver(|io| {

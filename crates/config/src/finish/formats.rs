@@ -38,18 +38,18 @@ pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
                 source = FormatSource::TcpLog { clf: false };
             }
             b.p.formats.is_http = matches!(source, FormatSource::HttpLog { .. });
-            b.p.formats.log = one(cx, b, &source, log_points, "log-format");
+            b.p.formats.log = one(cx, b, &source, log_points, Usage::Log, "log-format");
         }
         if let Some(source) = b.error_log_format.clone() {
-            b.p.formats.error = one(cx, b, &source, log_points, "error-log-format");
+            b.p.formats.error = one(cx, b, &source, log_points, Usage::Log, "error-log-format");
         }
         if let Some(source) = b.log_format_sd.clone() {
-            b.p.formats.sd = one(cx, b, &source, log_points, "log-format-sd");
+            b.p.formats.sd = one(cx, b, &source, log_points, Usage::Log, "log-format-sd");
         }
     }
     if let Some(source) = b.unique_id.clone() {
         let points = if b.p.is_fe() { Point::FeHttpRequest.set() } else { Point::BeHttpRequest.set() };
-        b.p.unique_id_format = one(cx, b, &source, points, "unique-id");
+        b.p.unique_id_format = one(cx, b, &source, points, Usage::Identifier, "unique-id");
     }
     balance(cx, b);
     forwarded(cx, b);
@@ -102,6 +102,7 @@ fn one(
     b: &Building,
     source: &FormatSource,
     points: Points,
+    usage: Usage,
     name: &str,
 ) -> Option<Arc<LogFormat>> {
     let (text, span): (Arc<str>, Span) = match source {
@@ -128,7 +129,7 @@ fn one(
         return Some(Arc::clone(known));
     }
     let before = cx.diagnostics.error_count() + cx.diagnostics.warning_count();
-    match format_at(cx, b, &text, span, points, Usage::Log, name) {
+    match format_at(cx, b, &text, span, points, usage, name) {
         Ok(format) => {
             let format = Arc::new(format);
             if cx.diagnostics.error_count() + cx.diagnostics.warning_count() == before && !text.contains("%[")

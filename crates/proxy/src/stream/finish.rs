@@ -409,20 +409,6 @@ pub fn log_session(worker: &Worker, session: &ClientSession, cause: Cause, why: 
     worker.give_stream(state);
 }
 
-/// Makes the stream's unique identifier, unless it has one.
-pub fn ensure_unique_id(http: &mut Stream<'_>) {
-    if http.state.facts.unique_id.is_some() {
-        return;
-    }
-    let fe = http.frontend();
-    let Some(format) = &fe.unique_id_format else { return };
-    let mut id = Vec::new();
-    http.evaluate(true, |cx, _| {
-        format.render(cx, &mut id);
-    });
-    http.state.facts.unique_id = Some(id);
-}
-
 /// Counts another attempt after one on `before`: on the same server a retry, on another one a redispatch and, if that
 /// attempt was `connected`, a retry as well.
 pub fn count_retry(

@@ -12,6 +12,7 @@ use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, pool, timer};
 use thalweg_sample::acl::Verdict;
+use thalweg_sample::logformat::make_unique_id;
 
 use super::attempt::Attempts;
 use super::ending::Cause;
@@ -612,7 +613,7 @@ impl<'a> Stream<'a> {
     fn prepare_forwarding(&mut self, fe: &'a Proxy, be: &'a Proxy) -> Result<(), Stop<'a>> {
         let mut ok = true;
         if fe.unique_id_format.is_some() || self.state.facts.unique_id.is_some() {
-            finish::ensure_unique_id(self);
+            self.evaluate(true, |cx, _| make_unique_id(cx));
             if let (Some(name), Some(id)) = (&fe.unique_id_header, &self.state.facts.unique_id) {
                 self.state.request.remove_all(name);
                 ok &= self.state.request.push(name, id).is_ok();

@@ -75,7 +75,7 @@ fn push_captures<'v>(out: &mut Vec<u8>, values: impl Iterator<Item = Option<&'v 
 
 impl<'o> Emitter<'o> {
     pub fn new(out: &'o mut Vec<u8>, usage: Usage, global: Flags) -> Emitter<'o> {
-        let encodes = usage != Usage::Header && (global.json || global.cbor);
+        let encodes = !usage.is_for_headers() && (global.json || global.cbor);
         Emitter { out, usage, global, flags: Flags::default(), forced: None, blank: true, encodes, named: 0 }
     }
 
@@ -128,7 +128,7 @@ impl<'o> Emitter<'o> {
     pub fn item(&mut self, name: Option<&str>, forced: Option<Forced>, flags: Flags) -> bool {
         self.flags = flags;
         self.forced = forced;
-        if self.usage == Usage::Header {
+        if self.usage.is_for_headers() {
             (self.flags.json, self.flags.cbor) = (false, false);
         }
         !self.encodes() || self.named_item(name)
@@ -375,7 +375,7 @@ impl<'o> Emitter<'o> {
 
     /// The value of an expression.
     pub fn expr(&mut self, expr: &Expr, cx: &mut Ctx) {
-        if self.usage == Usage::Header {
+        if self.usage.is_for_headers() {
             // Unlike an alias it is never quoted, and nothing stands for what is missing.
             self.flags.quote = false;
         }
@@ -431,7 +431,7 @@ impl<'o> Emitter<'o> {
     }
 
     fn plain(&mut self, bytes: &[u8]) {
-        if self.usage == Usage::Header {
+        if self.usage.is_for_headers() {
             let unsafe_here = |b: u8| b < 32 && b != b'\t' || b == 127;
             if !self.flags.escape {
                 return push_escaped(self.out, bytes, b'%', unsafe_here);

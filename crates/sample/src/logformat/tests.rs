@@ -107,6 +107,13 @@ fn headers_get_percent_escapes() {
 }
 
 #[test]
+fn identifiers_are_made_for_headers() {
+    let check = |format, expected| check_with(&mut rig(), Usage::Identifier, format, expected);
+    check("x   y %[bin(0d0a7f)]|%[var(txn.none)]|%{+Q}[str(a)]|%ID", "x y %0D%0A%7F||a|");
+    check("%{+json}o%(a)[str(x)]", "x");
+}
+
+#[test]
 fn json_encodes_named_items() {
     check(
         "%{+json}o %(a)[int(1)] %(c:str)[int(5)] %(d:bool)[int(1)] %(e)[bool(1)] %[int(9)] %(f)r %(g)Tc %(h)[var(txn.none)] \

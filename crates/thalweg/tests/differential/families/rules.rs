@@ -150,6 +150,10 @@ fn edits() -> Vec<Case> {
         ("originalto", "option originalto"),
         ("forwarded", ""),
         ("unique-id", "unique-id-format %{+X}o%ci\nunique-id-header X-Id"),
+        (
+            "unique-id-of-a-header",
+            "unique-id-format \"x   y %[bin(0d0a7f)]|%[req.hdr(x-none)]|%{+Q}[req.hdr(x-old)]|%ID\"\nunique-id-header X-Id",
+        ),
         ("response-set", "http-response set-header X-R %[status]"),
         ("response-add", "http-response add-header X-Two more"),
         ("response-del", "http-response del-header x-two"),
