@@ -48,7 +48,8 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Buil
             let message = format!("'{}' has no meaning here and is ignored", line.text(index));
             cx.diagnostics.push(Diagnostic::diag_at(line.span_at(index), message));
         } else if kind == ProxyKind::Backend {
-            crate::keyword::pass_over(cx, line, index, 0);
+            let message = format!("'backend' cannot handle unexpected argument '{}'.", line.text(index));
+            cx.diagnostics.push(*fail(line, index, message));
         } else {
             let message = "please use the 'bind' keyword for listening addresses.";
             cx.diagnostics.push(*fail(line, index, message));

@@ -8,7 +8,7 @@ use thalweg_tls::crt_list::{self, Load};
 use thalweg_tls::live::Keywords;
 
 use crate::build::{Building, Cx};
-use crate::keyword::{Outcome, at_most, fail, pass_over};
+use crate::keyword::{Outcome, at_most, fail};
 use crate::sample_env::words;
 
 /// A `crt-store` being read, and what it comes to.
@@ -38,7 +38,9 @@ pub(crate) struct FrontendCertificate {
 }
 
 pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<StoreDraft, Box<Diagnostic>> {
-    pass_over(cx, line, 1, 1);
+    if line.words.len() > 2 {
+        return Err(fail(line, 2, "'crt-store' section only supports a <name> argument."));
+    }
     let name = cx.name(line.text(1));
     Ok(StoreDraft { name, ..StoreDraft::default() })
 }
