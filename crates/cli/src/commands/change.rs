@@ -7,7 +7,7 @@ use thalweg_proxy::Instance;
 use thalweg_proxy::backend::algorithm::takes_new_servers;
 use thalweg_proxy::change::{self, Refused};
 
-use super::{find_proxy, find_server};
+use super::{NAME_A_SERVER, find_proxy, find_server, server_name};
 use crate::command::{Command, Run};
 use crate::output::Reply;
 
@@ -34,8 +34,8 @@ fn add(instance: &Instance, args: &[&str]) -> Reply {
         DYNAMIC_OPTIONS.iter().for_each(|option| text.extend([option, "\n"]));
         return Reply::Text(text);
     }
-    let named = args.first().and_then(|name| name.split_once('/')).filter(|(_, server)| !server.is_empty());
-    let Some((backend, name)) = named else { return Reply::error("Require 'backend/server'.") };
+    let named = args.first().and_then(|name| server_name(name));
+    let Some((backend, name)) = named else { return Reply::error(NAME_A_SERVER) };
     let Some(proxy) = find_proxy(instance, backend, Proxy::is_be) else {
         return Reply::error("No such backend.");
     };

@@ -95,11 +95,18 @@ pub fn find_proxy<'i>(instance: &'i Instance, name: &str, wanted: fn(&Proxy) -> 
     proxies.find(|p| wanted(p) && (&*p.name == name || number == Some(p.uid)))
 }
 
+/// The answer to a name of a server that does not have both halves.
+pub const NAME_A_SERVER: &str = "Require 'backend/server'.";
+
+/// The two halves of `backend/server`.
+pub fn server_name(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/').filter(|(_, server)| !server.is_empty())
+}
+
 /// The server that `backend/server` selects, each by name or `#<number>`; else what to answer.
 pub fn find_server<'i>(instance: &'i Instance, args: &[&str]) -> Result<(&'i Proxy, &'i Server), Reply> {
-    let Some((backend, server)) = args.first().and_then(|name| name.split_once('/')) else {
-        return Err(Reply::error("Require 'backend/server'."));
-    };
+    let (backend, server) =
+        args.first().and_then(|name| server_name(name)).ok_or_else(|| Reply::error(NAME_A_SERVER))?;
     let Some(proxy) = find_proxy(instance, backend, Proxy::is_be) else {
         return Err(Reply::error("No such backend."));
     };

@@ -9,7 +9,7 @@ use thalweg_proxy::change::{Refused, is_backend_removable, is_removable};
 use thalweg_runtime::timer;
 use thalweg_syntax::{TimeUnit, parse_time};
 
-use super::{find_proxy, find_server};
+use super::{NAME_A_SERVER, find_proxy, find_server};
 use crate::command::{Call, Command, Run};
 use crate::output::Reply;
 
@@ -59,14 +59,16 @@ async fn wait(call: Call<'_>) -> io::Result<Reply> {
         Some(text) => parse_time(text, TimeUnit::Milliseconds, TimeUnit::Milliseconds),
         None => return Ok(Reply::error("Expects a duration in milliseconds.")),
     };
-    let Ok(duration_ms) = duration else { return Ok(Reply::error("Invalid duration.")) };
+    let Some(duration_ms) = duration.ok().filter(|ms| *ms > 0) else {
+        return Ok(Reply::error("Invalid duration."));
+    };
     let removable = match args.get(1) {
         None => None,
         Some(&"srv-removable") if args.len() < 3 => {
             return Ok(Reply::error("Missing server name (<backend>/<server>)."));
         }
         Some(&"srv-removable") if !args[2].contains('/') => {
-            return Ok(Reply::error("Require 'backend/server'."));
+            return Ok(Reply::error(NAME_A_SERVER));
         }
         Some(&"srv-removable") => match find_server(instance, &args[2..]) {
             Ok((proxy, server)) => Some(Wanted::Server(proxy, server)),

@@ -16,6 +16,7 @@ use super::Change;
 use super::files::Files;
 use crate::commands::change::{NewBackendWords, words as why_not};
 use crate::commands::server::identity;
+use crate::commands::{NAME_A_SERVER, server_name};
 
 /// Everything that is to be done.
 pub struct Plan {
@@ -188,7 +189,7 @@ impl Planner<'_> {
 
     /// The server that `backend/server` names, with its backend.
     fn server(&self, name: &str) -> Result<(Target, &Proxy, &Server), String> {
-        let (backend, name) = name.split_once('/').ok_or("Require 'backend/server'.")?;
+        let (backend, name) = server_name(name).ok_or(NAME_A_SERVER)?;
         let proxy = self.backend(backend)?;
         let new =
             self.plan.set.new_servers.iter().find(|(of, server)| *of == proxy.name && &*server.name == name);
@@ -219,8 +220,7 @@ impl Planner<'_> {
     }
 
     fn add_server(&mut self, name: &str, words: &[&str]) -> Result<(), String> {
-        let named = name.split_once('/').filter(|(_, server)| !server.is_empty());
-        let (backend, server) = named.ok_or("Require 'backend/server'.")?;
+        let (backend, server) = server_name(name).ok_or(NAME_A_SERVER)?;
         let proxy = self.backend(backend)?;
         if !takes_new_servers(proxy) {
             return Err(format!(
