@@ -94,6 +94,7 @@ fn broken_proxy_headers_are_named() {
         check("PROX", " fe/b1: Truncated PROXY protocol header received", "");
         check("hello\r\n", " fe/b1: Received something which does not look like a PROXY protocol header", "");
         check("PROXY TCP4 x\r\n", " fe/b1: Received an invalid PROXY protocol header", "");
+        check("PROXY TCP5 x\r\n", " fe/b1: Received an unhandled protocol in the PROXY protocol header", "");
         check("PROX", "E sess_killed 14", "error-log-format \"E %OG %[fc_err]\"");
         drop(server);
     });

@@ -273,3 +273,48 @@ fn checks_begin_with_a_header() {
         }
     }
 }
+
+/// What the client is told by `lines` of a `listen` section in this mode, after it sent `bytes`.
+fn said(program: Option<&Path>, io: Io, text: &str, bytes: &str) -> String {
+    let mut setup = if text.contains("http-request") { Setup::http(text) } else { Setup::tcp(text) };
+    if let Some(program) = program {
+        setup = setup.program(program);
+    }
+    let proxy = setup.start(io);
+    let mut conn = Conn::connect(proxy.addr("fe"));
+    conn.send(bytes);
+    conn.rest_text()
+}
+
+/// A stream of bytes has its identifier, too, when a header to a server names it.
+#[test]
+fn an_identifier_goes_in_front_of_bytes() {
+    let told = |program: Option<&Path>, io| {
+        let server = Server::start(|mut conn, _| {
+            let fields = fields(&mut conn);
+            conn.send(fields);
+        });
+        let options = "send-proxy-v2 proxy-v2-options unique-id";
+        let text =
+            format!("listen fe\nbind <@fe>\nunique-id-format u-%ft\nserver a {} {options}\n", server.addr);
+        said(program, io, &text, "")
+    };
+    each_driver(|io| assert_eq!(told(None, io), "05=u-fe ", "{io}"));
+    if let Some(reference) = reference() {
+        assert_eq!(told(Some(&reference), "epoll"), "05=u-fe ", "the reference");
+    }
+}
+
+/// The header tells who the session is with; the connection stays that with whom sent it.
+#[test]
+fn a_header_is_about_the_session() {
+    let text = "listen fe\nbind <@fe> accept-proxy\nhttp-request return status 200 content-type text/plain lf-string \
+                \"%[src] %[src_port] %[dst] %[dst_port] %[fc_src,ipmask(8)] %[fc_dst,ipmask(8)] %[fc_rcvd_proxy]\"\n";
+    let request = "PROXY TCP4 9.8.7.6 5.4.3.2 1 2\r\nGET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let expected = "\r\n\r\n9.8.7.6 1 5.4.3.2 2 127.0.0.0 127.0.0.0 1";
+    let check = |said: String, by: &str| assert!(said.ends_with(expected), "{by}: {said}");
+    each_driver(|io| check(said(None, io, text, request), io));
+    if let Some(reference) = reference() {
+        check(said(Some(&reference), "epoll", text, request), "the reference");
+    }
+}

@@ -60,6 +60,8 @@ pub enum Parsed {
     Complete { header: Header, len: usize },
     /// The bytes are not a PROXY header, or a broken one: the connection must be closed.
     Invalid,
+    /// A header of version 1 for a protocol that there is not.
+    Unhandled,
 }
 
 /// Reads the header at the start of `data`.
@@ -93,8 +95,10 @@ fn parse_v1(data: &[u8]) -> Parsed {
         |addresses| Parsed::Complete { header: Header { addresses, tlvs: Vec::new() }, len: end + 1 };
     let mut words = line.split(' ');
     let family = words.next().unwrap_or("");
-    if family == "UNKNOWN" {
-        return complete(None);
+    match family {
+        "UNKNOWN" => return complete(None),
+        "TCP4" | "TCP6" => {}
+        _ => return Parsed::Unhandled,
     }
     let (Some(src), Some(dst), Some(sport), Some(dport), None) =
         (words.next(), words.next(), words.next(), words.next(), words.next())
@@ -343,10 +347,12 @@ mod tests {
             b"PROXY TCP4 1.2.3.4 ::1 1000 80\r\n",
             b"PROXY TCP4  1.2.3.4 5.6.7.8 1000 80\r\n",
             b"PROXY TCP4 1.2.3.4 5.6.7.8 1000 80 \r\n",
-            b"PROXY UDP4 1.2.3.4 5.6.7.8 1000 80\r\n",
             &[b"PROXY UNKNOWN ".as_slice(), &[b'x'; 200]].concat(),
         ] {
             check(bad, Parsed::Invalid);
+        }
+        for other in [&b"PROXY UDP4 1.2.3.4 5.6.7.8 1000 80\r\n"[..], b"PROXY \r\n", b"PROXY UNKNOWNX\r\n"] {
+            check(other, Parsed::Unhandled);
         }
     }
 

@@ -55,6 +55,7 @@ const PRX_TIMEOUT: ConnError = ConnError(13);
 const PRX_TRUNCATED: ConnError = ConnError(14);
 const PRX_NOT_HDR: ConnError = ConnError(15);
 const PRX_BAD_HDR: ConnError = ConnError(16);
+const PRX_BAD_PROTO: ConnError = ConnError(17);
 
 /// Begins to serve an accepted connection of a listener, by a task of its own. Nothing when the connection is gone already.
 pub fn start(worker: &Rc<Worker>, accepted: Accepted) {
@@ -366,10 +367,6 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     prepare_socket(fe, worker.instance.bind(session.listener).mss, client);
     worker.count_connection(session.listener);
     let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
-    let received = {
-        let facts = session.facts();
-        (facts.fc_src, facts.fc_dst)
-    };
     if !fe.rules.tcp_connection.is_empty() {
         let rules = &fe.rules.tcp_connection;
         let Some(passed) = early_rules(worker, session, client, rules, Kind::TcpConnection).await else {
@@ -385,11 +382,7 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
             (facts.rare_mut().src, facts.rare_mut().dst) = (None, None);
         }
     }
-    let rewritten = {
-        let facts = session.facts();
-        (facts.fc_src != received.0, facts.fc_dst != received.1)
-    };
-    if expects_proxy && let Err(error) = read_proxy_header(fe, session, client, rewritten).await {
+    if expects_proxy && let Err(error) = read_proxy_header(fe, session, client).await {
         session.facts_mut().error = error;
         let received = client.input.is_some();
         finish::log_session_error(worker, session, Cause::NoProxyHeader, received);
@@ -469,14 +462,8 @@ async fn early_rules(
 }
 
 /// Reads the PROXY header that must come first, within the time a handshake may take.
-/// What connection rules have `rewritten` (source, destination) stays what the connection says; the header then tells
-/// what the session says.
-async fn read_proxy_header(
-    fe: &Proxy,
-    session: &ClientSession,
-    client: &mut Port,
-    rewritten: (bool, bool),
-) -> Result<(), ConnError> {
+/// Its addresses are the session's (`src`, `dst`); those of the connection (`fc_src`, `fc_dst`) stay what they were.
+async fn read_proxy_header(fe: &Proxy, session: &ClientSession, client: &mut Port) -> Result<(), ConnError> {
     let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
     loop {
         if let Some(input) = client.input.as_mut() {
@@ -488,16 +475,8 @@ async fn read_proxy_header(
                     }
                     if let Some((src, dst)) = header.addresses {
                         let mut facts = session.facts_mut();
-                        if rewritten.0 {
-                            facts.rare_mut().src = Some(Endpoint::Inet(src));
-                        } else {
-                            facts.fc_src = Endpoint::Inet(src);
-                        }
-                        if rewritten.1 {
-                            facts.rare_mut().dst = Some(Endpoint::Inet(dst));
-                        } else {
-                            facts.fc_dst = Endpoint::Inet(dst);
-                        }
+                        let rare = facts.rare_mut();
+                        (rare.src, rare.dst) = (Some(Endpoint::Inet(src)), Some(Endpoint::Inet(dst)));
                     }
                     let mut facts = session.facts_mut();
                     facts.rcvd_proxy = true;
@@ -514,6 +493,7 @@ async fn read_proxy_header(
                     let looks = proxy_header::looks_like_header(input);
                     return Err(if looks { PRX_BAD_HDR } else { PRX_NOT_HDR });
                 }
+                Parsed::Unhandled => return Err(PRX_BAD_PROTO),
                 Parsed::Partial => {}
             }
         }

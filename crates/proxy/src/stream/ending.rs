@@ -297,9 +297,9 @@ causes! {
     /// A rule of either kind made it disappear.
     SessionVanished: unlogged().counts(Counts::FE_DREQ),
     /// The PROXY header that must come first did not, or is none.
-    NoProxyHeader: ends(b"PR").counts(Counts::FE_EREQ),
+    NoProxyHeader: ends(b"PR"),
     /// TLS was not agreed on with the client.
-    NoClientTls: ends(b"PR").counts(Counts::FE_EREQ),
+    NoClientTls: ends(b"PR"),
 
     // The request.
     /// The client closed a new connection without a word.

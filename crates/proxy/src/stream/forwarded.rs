@@ -7,6 +7,7 @@ use thalweg_config::model::{ForwardFor, ForwardedField, ForwardedHeader, Proxy, 
 use thalweg_http::Head;
 use thalweg_sample::Type;
 use thalweg_sample::facts::Endpoint;
+use thalweg_sample::logformat::make_unique_id;
 
 use super::Stream;
 use crate::backend::introduction::{self, HeaderField};
@@ -172,8 +173,13 @@ impl Stream<'_> {
     /// What the PROXY header to a server carries besides.
     #[inline]
     pub fn header_fields(&mut self, server: &Server) -> Vec<HeaderField> {
+        let ProxyHeader::V2(options) = &server.send_proxy else { return Vec::new() };
+        if options.unique_id {
+            // A stream of bytes has no identifier before somebody asks for it.
+            self.evaluate(true, |cx, _| make_unique_id(cx));
+        }
         let fields = &server.rare().proxy_fields;
-        if fields.is_empty() || !matches!(server.send_proxy, ProxyHeader::V2(_)) {
+        if fields.is_empty() {
             return Vec::new();
         }
         self.evaluate(true, |cx, _| introduction::fields(fields, cx))
