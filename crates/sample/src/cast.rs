@@ -114,10 +114,10 @@ fn write_ip(out: &mut crate::context::Out, text: std::fmt::Arguments) -> bool {
 }
 
 /// Writes an IPv6 address as the C library does: like RFC 5952, but with a dotted tail for every address that begins with
-/// 96 zero bits, except `::` and `::1`.
+/// 96 zero bits and not with 112 of them, which are written as zeros: `::0.1.0.0` and `::2`.
 pub fn write_ip6(out: &mut crate::context::Out, ip: Ipv6Addr) -> bool {
     let s = ip.segments();
-    if s[..6] == [0; 6] && !(s[6] == 0 && s[7] <= 1) {
+    if s[..6] == [0; 6] && s[6] != 0 {
         let o = ip.octets();
         return write_ip(out, format_args!("::{}.{}.{}.{}", o[12], o[13], o[14], o[15]));
     }
@@ -222,6 +222,8 @@ mod tests {
         check(str(" 1.2.3.4"), Type::Addr, None);
         check(str("::1:80"), Type::Addr, Some("::0.1.0.128"));
         check(str("::1"), Type::Ip6, Some("::1"));
+        check(str("::2"), Type::Ip6, Some("::2"));
+        check(str("::1:0"), Type::Ip6, Some("::0.1.0.0"));
         check(str("::ffff:1.2.3.4"), Type::Ip6, Some("::ffff:1.2.3.4"));
         check(bin(b"AB\0C"), Type::Str, Some("AB"));
         check(Value::Ip6("::ffff:1.2.3.4".parse().unwrap()), Type::Ip4, Some("1.2.3.4"));
