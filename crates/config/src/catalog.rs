@@ -92,9 +92,48 @@ fn know<F>(all: &mut Vec<Known>, place: &'static str, table: &[Keyword<F>]) {
     }));
 }
 
+/// One way to write a keyword.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Where the keyword belongs, and its name, as [`Known`] has them.
+    pub place: &'static str,
+    pub name: &'static str,
+    /// What follows it; empty for nothing.
+    pub values: &'static str,
+    /// What holds without it; empty where there is nothing to say.
+    pub default: &'static str,
+    /// Whether HAProxy has no such keyword.
+    pub is_ours: bool,
+}
+
+/// How keywords that work are written, in the order of their tables; those that begin a section are not among them.
+pub fn forms() -> impl Iterator<Item = Form> {
+    let lines = include_str!("table/values.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let mut cells = line.split('\t');
+        let mut next = || cells.next().unwrap_or_default();
+        Form { place: next(), name: next(), values: next(), default: next(), is_ours: next() == "ours" }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Who adds a keyword says how it is written, and nothing is said of what is not there.
+    #[test]
+    fn every_keyword_that_works_says_what_it_takes() {
+        let keywords = all_keywords().into_iter();
+        let works = keywords.filter(|known| known.support == Support::Works && known.place != "section");
+        let works: Vec<_> = works.map(|known| (known.place, known.name)).collect();
+        let said: Vec<_> = forms().map(|form| (form.place, form.name)).collect();
+        for keyword in &works {
+            assert!(said.contains(keyword), "{keyword:?} has no line in table/values.txt");
+        }
+        for keyword in &said {
+            assert!(works.contains(keyword), "{keyword:?} of table/values.txt is no keyword that works");
+        }
+    }
 
     #[test]
     fn only_what_works_is_listed() {

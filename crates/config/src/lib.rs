@@ -44,7 +44,7 @@ mod traces;
 mod userlist;
 pub mod written;
 
-pub use catalog::{Entry, Known, Support, all_keywords, catalog, filters};
+pub use catalog::{Entry, Form, Known, Support, all_keywords, catalog, filters, forms};
 pub use compare::{Comparison, compare};
 pub use dynamic::{DYNAMIC_OPTIONS, NewServer, new_backend, new_server};
 pub use follow::{After, Numbers};

@@ -73,6 +73,9 @@ fn every_keyword_is_explained() {
         (&["reqadd"], "    Removed: "),
         (&["timeout", "client"], "timeout  (keywords of proxies)\n"),
         (&["frontend"], "frontend  (sections)\n"),
+        (&["tune.bufsize"], "    Written: tune.bufsize <size>\n    Default: 16384\n    Differs: "),
+        (&["crt-watch"], "    Since: this program; HAProxy has no such keyword.\n"),
+        (&["option", "checkcache"], "    Default: off\n    Differs: `option checkcache` blocks "),
     ] {
         let (text, ok) = help(words);
         assert!(ok && text.contains(expected), "{words:?}: {text}");

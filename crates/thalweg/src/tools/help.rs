@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use thalweg_cli::command::{self, Run};
-use thalweg_config::{Support, all_keywords};
+use thalweg_config::{Form, Known, Support, all_keywords};
 use thalweg_rules::{Kind, all_actions};
 use thalweg_sample::{converter, fetch};
 use thalweg_syntax::did_you_mean;
@@ -31,8 +31,10 @@ struct Item {
     /// How it is written.
     usage: String,
     doc: String,
-    /// Where it may stand, or that it is refused and why; empty for nothing to say.
-    note: String,
+    /// Where it may stand, how it is written, what holds without it; or that it is refused and why.
+    notes: Vec<String>,
+    /// How it differs from HAProxy's, as docs/differences.md has it.
+    differences: Vec<String>,
 }
 
 /// A page of the reference.
@@ -72,35 +74,27 @@ fn pages() -> Vec<Page> {
         .iter()
         .map(|(place, file, title, text, prefix)| {
             let of_place = all_keywords().into_iter().filter(|keyword| keyword.place == *place);
-            let items = of_place.map(|keyword| Item {
-                name: keyword.name.to_owned(),
-                usage: format!("{prefix}{}", keyword.name),
-                doc: keyword.doc.to_owned(),
-                note: match keyword.support {
-                    Support::Works => String::new(),
-                    Support::NotYet(why) => format!("Refused: {why}."),
-                    Support::Removed(sentence) => format!("Removed: {sentence}"),
-                },
-            });
-            Page { file, title, text, items: items.collect() }
+            let items = of_place.map(|keyword| item_of(&keyword, prefix)).collect();
+            Page { file, title, text, items }
         })
         .collect();
     let actions = all_actions().map(|action| {
         let places = Kind::ALL.iter().filter(|kind| action.rulesets.contains(**kind)).map(|kind| kind.name());
-        let mut note = format!("In {}.", places.collect::<Vec<_>>().join(", "));
+        let mut notes = vec![format!("In {}.", places.collect::<Vec<_>>().join(", "))];
         if action.experimental {
-            note.push_str(" Experimental: 'expose-experimental-directives' must allow it.");
+            notes.push("Experimental: 'expose-experimental-directives' must allow it.".into());
         }
         let usage = format!("{} {}", action.shown(), action.args).trim_end().to_owned();
         let doc =
             if action.is_supported() { sentence(action.doc) } else { "Refused: not supported yet.".into() };
-        Item { name: action.name.to_owned(), usage, doc, note }
+        Item { name: action.name.to_owned(), usage, doc, notes, differences: Vec::new() }
     });
     let fetches = fetch::all().map(|fetch| Item {
         name: fetch.name.to_owned(),
         usage: format!("{}{} : {}", fetch.name, fetch.args.signature(), fetch.output.name()),
         doc: sentence(fetch.doc),
-        note: String::new(),
+        notes: Vec::new(),
+        differences: Vec::new(),
     });
     let converters = converter::all().map(|converter| Item {
         name: converter.name.to_owned(),
@@ -112,17 +106,19 @@ fn pages() -> Vec<Page> {
             converter.output.name()
         ),
         doc: sentence(converter.doc),
-        note: String::new(),
+        notes: Vec::new(),
+        differences: Vec::new(),
     });
     let commands =
         command::all().iter().filter(|command| !command.words.starts_with('_')).map(|command| Item {
             name: command.words.to_owned(),
             usage: format!("{} {}", command.words, command.arguments.trim()).trim_end().to_owned(),
             doc: sentence(command.text),
-            note: match command.run {
+            notes: vec![match command.run {
                 Run::Missing(what) => format!("Refused: {what}."),
                 _ => format!("For level {} and above.", thalweg_cli::level_name(command.level)),
-            },
+            }],
+            differences: Vec::new(),
         });
     let rules =
         "Behind `http-request`, `http-response`, `http-after-response`, `tcp-request` and `tcp-response`.";
@@ -142,6 +138,56 @@ fn pages() -> Vec<Page> {
     pages
 }
 
+/// A keyword of the configuration.
+fn item_of(keyword: &Known, prefix: &str) -> Item {
+    let (notes, differences) = match keyword.support {
+        Support::Works => (notes(keyword), differences(keyword, prefix)),
+        Support::NotYet(why) => (vec![format!("Refused: {why}.")], Vec::new()),
+        Support::Removed(sentence) => (vec![format!("Removed: {sentence}")], Vec::new()),
+    };
+    let (name, usage) = (keyword.name.to_owned(), format!("{prefix}{}", keyword.name));
+    Item { name, usage, doc: keyword.doc.to_owned(), notes, differences }
+}
+
+/// How a keyword is written, what holds without it, and whether HAProxy has it.
+fn notes(keyword: &Known) -> Vec<String> {
+    let of_keyword = |form: &Form| form.place == keyword.place && form.name == keyword.name;
+    let forms: Vec<Form> = thalweg_config::forms().filter(of_keyword).collect();
+    let written = forms.iter().filter(|form| !form.values.is_empty());
+    let mut notes: Vec<String> =
+        written.map(|form| format!("Written: {} {}", form.name, form.values)).collect();
+    let default = forms.iter().map(|form| form.default).find(|default| !default.is_empty());
+    notes.extend(default.map(|default| format!("Default: {default}")));
+    if forms.iter().any(|form| form.is_ours) {
+        notes.push("Since: this program; HAProxy has no such keyword.".into());
+    }
+    notes
+}
+
+/// The points of docs/differences.md that have the name of a keyword between backquotes.
+fn differences(keyword: &Known, prefix: &str) -> Vec<String> {
+    let page = include_str!("../../../../docs/differences.md");
+    // Words of `bind` and `server` are told from others of that name by what stands before them.
+    let name = match keyword.place {
+        "option" => format!("{prefix}{}", keyword.name),
+        "bind" | "server" => format!("{} ... {}", keyword.place, keyword.name),
+        _ => keyword.name.to_owned(),
+    };
+    let is_named = |point: &&str| {
+        let spans = point.split('`').skip(1).step_by(2);
+        spans.map(|span| span.replace('\n', " ")).any(|span| {
+            span.strip_prefix(&name).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '=']))
+        })
+    };
+    page.split("\n- ").skip(1).filter(is_named).map(on_one_line).collect()
+}
+
+/// The first paragraph of a point, without its marks.
+fn on_one_line(point: &str) -> String {
+    let paragraph = point.split("\n\n").next().unwrap_or_default();
+    paragraph.split_whitespace().collect::<Vec<_>>().join(" ").replace("**", "")
+}
+
 /// A text of a table with a capital letter and a full stop.
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
@@ -152,12 +198,13 @@ fn sentence(text: &str) -> String {
 
 fn markdown(page: &Page) -> String {
     let mut out = format!(
-        "# {}\n\n{}\n\nThis page is made from the tables of the program (`thalweg help` prints the same): do not edit it.\n",
+        "# {}\n\n{}\n\nThis page is made from the tables of the program (`thalweg help` prints the same, and what \
+         [differences.md](../differences.md) says of a keyword): do not edit it.\n",
         page.title, page.text
     );
     for item in &page.items {
         out.push_str(&format!("\n## `{}`\n", item.usage));
-        for text in [&item.doc, &item.note].into_iter().filter(|text| !text.is_empty()) {
+        for text in std::iter::once(&item.doc).chain(&item.notes) {
             out.push_str(&format!("\n{}\n", escaped(text)));
         }
     }
@@ -236,10 +283,9 @@ fn manual() -> String {
 
 fn text(page: &Page, item: &Item) -> String {
     let mut out = format!("{}  ({})\n", item.usage, page.title.to_lowercase());
-    for text in [&item.doc, &item.note].into_iter().filter(|text| !text.is_empty()) {
-        for line in text.lines() {
-            out.push_str(&format!("    {}\n", line.trim()));
-        }
+    let differences = item.differences.iter().map(|difference| format!("Differs: {difference}"));
+    for line in std::iter::once(item.doc.clone()).chain(item.notes.iter().cloned()).chain(differences) {
+        out.push_str(&format!("    {line}\n"));
     }
     out
 }
