@@ -20,4 +20,5 @@ pub mod process;
 pub mod resolve;
 pub mod sandbox;
 pub mod signal;
+pub mod terminal;
 pub mod time;
