@@ -173,6 +173,33 @@ backend api
     }
 }
 
+/// Hashes, and what stick tables say, are told before the server.
+#[test]
+fn what_leads_to_a_server_is_told() {
+    let site = Site::new(
+        "frontend fe\n  bind 127.0.0.1:8080\n  default_backend be\n\
+         backend be\n  balance hdr(x-key)\n  stick-table type ip size 10\n  stick on src\n\
+         \x20 server s1 127.0.0.1:8081\n  server s2 127.0.0.1:8082\n",
+    );
+    let told = |arguments: &[&str]| {
+        let all =
+            site.explain(&[&["--from", "192.0.2.7"], arguments, &["GET http://127.0.0.1:8080/"]].concat());
+        let of = |ruleset: &str| {
+            let events = all["events"].as_array().unwrap().iter();
+            let found = events.filter(|event| event["ruleset"] == ruleset);
+            found.map(|event| event["action"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        (of("stick"), of("balance"), all["servers"][0]["reason"].as_str().unwrap_or("").to_owned())
+    };
+    let (stick, balance, reason) = told(&["-H", "x-key: a"]);
+    assert_eq!(stick, ["192.0.2.7 in table be names no server"]);
+    assert!(balance.len() == 1 && balance[0].starts_with("hdr: hash "), "{balance:?}");
+    assert_eq!(reason, "hdr chose it among 2");
+    assert_eq!(told(&["-H", "x-key: a"]).1, balance, "a hash is always the same");
+    assert_ne!(told(&["-H", "x-key: b"]).1, balance);
+    assert_eq!(told(&[]).1, ["hdr: nothing to hash"]);
+}
+
 #[test]
 fn time_is_simulated_and_ends_are_told() {
     let site = Site::new(

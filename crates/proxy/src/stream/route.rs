@@ -168,8 +168,8 @@ fn last_server(stream: &Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
 
 /// The number that a hashing algorithm derives from the stream.
 fn balance_key(stream: &mut Stream<'_>, be: &Proxy) -> Option<u32> {
-    match &be.balance.algo {
-        BalanceAlgo::Servers(_) => None,
+    let key = match &be.balance.algo {
+        BalanceAlgo::Servers(_) => return None,
         BalanceAlgo::Key(key) => {
             let state = &*stream.state;
             let source = state.facts.src.unwrap_or_else(|| stream.session.facts().source());
@@ -180,7 +180,12 @@ fn balance_key(stream: &mut Stream<'_>, be: &Proxy) -> Option<u32> {
             let sample = expr.eval_as(thalweg_sample::Type::Bin, cx)?;
             Some(hasher(be).bytes(cx.bytes(&sample.value)))
         }),
+    };
+    if is_watched(stream) {
+        let key = key.map_or_else(|| "nothing to hash".to_owned(), |key| format!("hash {key:08x}"));
+        announce(stream, "balance", &format!("{}: {key}", be.balance.algo.name()), &be.file, be.line);
     }
+    key
 }
 
 /// Whether a rule applies, which it does without a condition.
@@ -189,12 +194,13 @@ fn applies(stream: &mut Stream<'_>, condition: Option<&Arc<Condition>>) -> bool 
 }
 
 /// Whether somebody wants to know which rules are evaluated (`thalweg explain`).
-fn is_watched(stream: &Stream<'_>) -> bool {
+pub(super) fn is_watched(stream: &Stream<'_>) -> bool {
     stream.worker.scratch.borrow().watch.is_some()
 }
 
+/// Tells whoever watches of something that decides where the stream goes.
 #[cold]
-fn announce(stream: &Stream<'_>, ruleset: &'static str, target: &str, file: &str, line: u32) {
+pub(super) fn announce(stream: &Stream<'_>, ruleset: &'static str, target: &str, file: &str, line: u32) {
     if let Some(watch) = &mut stream.worker.scratch.borrow_mut().watch {
         watch.rule(ruleset, target, file, line);
     }

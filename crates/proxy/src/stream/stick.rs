@@ -2,19 +2,20 @@
 //!
 //! Keys of requests are taken when a server is to be chosen, and kept with the one that was connected to.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_balance::ServerIndex;
-use thalweg_config::model::{Proxy, Server, ServerAddr, StickRule, StickStore};
+use thalweg_config::model::{Proxy, Server, ServerAddr, ServerId, StickRule, StickStore};
 use thalweg_runtime::clock;
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::TableId;
 use thalweg_sample::track::with_key;
-use thalweg_stick::{DataType, ServerKey, Table, Values};
+use thalweg_stick::{DataType, KeyType, ServerKey, Table, Values};
 
-use super::{Bodies, Stream};
+use super::{Bodies, Stream, route};
 use crate::backend::Backend;
 use crate::connection::port::Port;
 
@@ -65,6 +66,9 @@ pub fn request(stream: &mut Stream<'_>, be: &Proxy, chosen: bool) -> Option<Serv
         if looks {
             let table = &stream.worker.tables[rule.table.0 as usize];
             wanted = server_of(stream, be, table, &key);
+            if route::is_watched(stream) {
+                tell(stream, be, table, &key, wanted);
+            }
         }
         if stores {
             pending.0.push((rule.table, key));
@@ -72,6 +76,26 @@ pub fn request(stream: &mut Stream<'_>, be: &Proxy, chosen: bool) -> Option<Serv
     }
     stream.state.stick = pending;
     wanted
+}
+
+/// Tells whoever watches what a table says of a key.
+#[cold]
+fn tell(stream: &Stream<'_>, be: &Proxy, table: &Table, key: &[u8], wanted: Option<ServerIndex>) {
+    let key = match (table.spec().key, <[u8; 4]>::try_from(key), <[u8; 16]>::try_from(key)) {
+        (KeyType::Ip4, Ok(address), _) => Ipv4Addr::from(address).to_string(),
+        (KeyType::Integer, Ok(number), _) => u32::from_be_bytes(number).to_string(),
+        (KeyType::Ip6, _, Ok(address)) => Ipv6Addr::from(address).to_string(),
+        _ => key.escape_ascii().to_string(),
+    };
+    let server = wanted.and_then(|wanted| be.server(ServerId(wanted.0)));
+    let says = server.map_or("names no server".to_owned(), |server| format!("names {}", server.name));
+    route::announce(
+        stream,
+        "stick",
+        &format!("{key} in table {} {says}", table.spec().name),
+        &be.file,
+        be.line,
+    );
 }
 
 /// The stream is connected to a server: the keys of its request are kept with it.
