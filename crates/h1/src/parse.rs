@@ -3,7 +3,8 @@
 //!
 //! The input always begins where the message began and only grows. Every byte is looked at once: when
 //! the input ends, the state and the position are kept, and the next call goes on from there. The result
-//! does not depend on where the input was cut.
+//! does not depend on where the input was cut. Who waits for long may have the fields [forgotten](HeadParser::forget_fields)
+//! meanwhile: then every byte is looked at twice.
 //!
 //! ```text
 //! request:   Leading > Method > MethodSpace > Target > TargetSpace > Version > LineEnd
@@ -101,6 +102,9 @@ pub struct HeadParser {
     violations: bool,
     /// Fields that do not count towards their number, as far as that was asked for.
     uncounted: usize,
+    /// Fields that were forgotten, and those of them that do not count.
+    forgotten: usize,
+    forgotten_uncounted: usize,
 }
 
 type Step = Result<Parsed, ParseError>;
@@ -114,6 +118,14 @@ impl HeadParser {
     /// Forgets everything, for the next message.
     pub fn reset(&mut self) {
         *self = Self::default();
+    }
+
+    /// Forgets the fields that were read from `input` into `head` so far. A head that waits for more may do so for long, and
+    /// they take more memory than they are worth: once it is complete it is read again.
+    pub fn forget_fields(&mut self, input: &[u8], head: &mut Head) {
+        self.forgotten += head.parsed_len();
+        self.forgotten_uncounted += states::uncounted(head, input);
+        head.clear();
     }
 
     /// Whether any byte of a message was seen; empty lines before it do not count.
@@ -193,6 +205,10 @@ impl HeadParser {
             false => self.walk(&Reading::new(message, options, bounded), head),
         };
         match done {
+            Ok(true) if self.forgotten > 0 => {
+                self.reset();
+                self.run(message, options, request, input, head)
+            }
             Ok(true) => self.finish(message, options, request, bounded, head),
             Ok(false) if input.len() >= options.head_max => {
                 let kind = if self.in_start_line() {

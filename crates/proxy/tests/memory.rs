@@ -171,6 +171,16 @@ fn a_connection_that_waits_holds_little_and_gives_it_back() {
             println!("{name}: a head of 1.1 kB less its end {bytes} bytes, {left} % left");
             assert!(bytes <= 6000, "{name}: {bytes} bytes per connection with most of a head");
             assert!(left <= 10, "{name}: {left} % of what long heads took was kept");
+
+            // What is kept of a long one is its bytes, however many fields they are.
+            let fields = format!("X-Long: {}\r\n", "x".repeat(138)).repeat(96);
+            let (bytes, left) = measure(addr, |stream, _| {
+                stream.write_all(&REQUEST[..REQUEST.len() - 2]).unwrap();
+                stream.write_all(fields.as_bytes()).unwrap();
+            });
+            println!("{name}: a head of 14 kB less its end {bytes} bytes, {left} % left");
+            assert!(bytes <= 17_500, "{name}: {bytes} bytes per connection with many fields of a head");
+            assert!(left <= 10, "{name}: {left} % of what heads with many fields took was kept");
         });
         assert!(HELD.swap(0, Ordering::SeqCst) < 1 << 20);
     }

@@ -324,7 +324,8 @@ impl HeadParser {
     // ---- states of fields ----
 
     fn field_start(&mut self, reading: &Reading<'_>, head: &mut Head) -> Walk {
-        self.at = usual_fields(reading.input, self.at, reading.fields_max, head);
+        let max = reading.fields_max.saturating_sub(self.forgotten);
+        self.at = usual_fields(reading.input, self.at, max, head);
         match self.byte(reading)? {
             b'\r' | b'\n' => {
                 self.stage = Stage::HeadEnd;
@@ -409,7 +410,9 @@ impl HeadParser {
         }
         let value = Span::new(self.value_start, end);
         let max = reading.fields_max;
-        if head.parsed_len() >= max && self.are_too_many(max, head, input, (self.name, value)) {
+        if self.forgotten + head.parsed_len() >= max
+            && self.are_too_many(max, head, input, (self.name, value))
+        {
             return refuse(ParseErrorKind::TooManyFields);
         }
         let name_end = self.name.end() as usize;
@@ -430,25 +433,31 @@ impl HeadParser {
     /// so that the number of fields stays small.
     #[cold]
     fn are_too_many(&mut self, max: usize, head: &Head, input: &[u8], next: (Span, Span)) -> bool {
-        let len = head.parsed_len();
+        let len = self.forgotten + head.parsed_len();
         if len >= 2 * max {
             return true;
         }
-        let is_uncounted = |(name, value): &(Span, Span)| {
-            let is_kept = |option: &[u8]| {
-                option.eq_ignore_ascii_case(b"close") || option.eq_ignore_ascii_case(b"keep-alive")
-            };
-            input[name.range()].eq_ignore_ascii_case(b"connection")
-                && list_with_empty(&input[value.range()]).all(|option| option.is_empty() || is_kept(option))
-        };
-        if is_uncounted(&next) {
+        if is_uncounted(input, next) {
             return false;
         }
         if len - self.uncounted >= max {
-            self.uncounted = head.parsed().filter(is_uncounted).count();
+            self.uncounted = self.forgotten_uncounted + uncounted(head, input);
         }
         len - self.uncounted >= max
     }
+}
+
+/// How many of the fields that were read from `input` do not count towards their number.
+pub(super) fn uncounted(head: &Head, input: &[u8]) -> usize {
+    head.parsed().filter(|field| is_uncounted(input, *field)).count()
+}
+
+/// Whether a field only says whether the connection is kept.
+fn is_uncounted(input: &[u8], (name, value): (Span, Span)) -> bool {
+    let is_kept =
+        |option: &[u8]| option.eq_ignore_ascii_case(b"close") || option.eq_ignore_ascii_case(b"keep-alive");
+    input[name.range()].eq_ignore_ascii_case(b"connection")
+        && list_with_empty(&input[value.range()]).all(|option| option.is_empty() || is_kept(option))
 }
 
 fn is_trailing_space(byte: u8, folded: bool) -> bool {

@@ -75,6 +75,16 @@ pub fn head(mode: Mode, cut: usize, input: &[u8]) -> bool {
         result_cut = mode.step(&mut parser, input, &mut pieces);
     }
     assert_eq!(result, result_cut, "cut at {cut}");
+
+    // The same when the fields are forgotten meanwhile.
+    let mut again = Head::new();
+    let mut parser = HeadParser::new();
+    let mut result_again = mode.step(&mut parser, &input[..cut], &mut again);
+    if result_again == Ok(Parsed::Partial) {
+        parser.forget_fields(&input[..cut], &mut again);
+        result_again = mode.step(&mut parser, input, &mut again);
+    }
+    assert_eq!(result, result_again, "forgotten at {cut}");
     if result != Ok(Parsed::Partial) {
         whole.check_invariants();
     }
@@ -88,6 +98,7 @@ pub fn head(mode: Mode, cut: usize, input: &[u8]) -> bool {
     assert!(len <= input.len());
     let first = encoded(&whole);
     assert_eq!(first, encoded(&pieces), "cut at {cut}");
+    assert_eq!(first, encoded(&again), "forgotten at {cut}");
     no_line_was_added(&whole, &first);
     another_parser_agrees(&whole, &first);
 

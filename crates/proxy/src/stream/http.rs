@@ -7,7 +7,7 @@ use thalweg_config::model::{LogStep, Mode, Proxy};
 use thalweg_h1::ParseErrorKind;
 use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
-use thalweg_http::{Head, HeaderId, Method};
+use thalweg_http::{HeaderId, Method};
 use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, pool, timer};
@@ -31,10 +31,9 @@ use crate::traces::{self, Way};
 use crate::worker::Worker;
 
 /// A request's head that has not come to its end: all of its stream that must not be forgotten meanwhile. Its bytes are
-/// the connection's input.
+/// the connection's input, from which its fields are read again when it is complete.
 pub struct HalfHead {
     parser: HeadParser,
-    head: Head,
     stream_id: u32,
     idle_us: i64,
     request_wall_us: i64,
@@ -49,7 +48,6 @@ impl HalfHead {
     pub fn new(limit_ms: Option<u64>) -> HalfHead {
         HalfHead {
             parser: HeadParser::new(),
-            head: Head::new(),
             stream_id: 0,
             idle_us: 0,
             request_wall_us: 0,
@@ -284,17 +282,16 @@ impl<'a> Stream<'a> {
 
     /// Goes on with a head of which more came. Returns when it must be complete, and since when it is waited for.
     fn resume(&mut self, half: HalfHead) -> (u64, Option<u64>) {
-        let HalfHead { parser, head, stream_id, idle_us, request_wall_us, began_ms, complete_by } = half;
+        let HalfHead { parser, stream_id, idle_us, request_wall_us, began_ms, complete_by } = half;
         let state = &mut *self.state;
         state.parser = parser;
-        state.request = head;
         state.facts.id = stream_id;
         state.facts.timers.idle_us = idle_us;
         state.facts.timers.request_wall_us = request_wall_us;
         (began_ms, complete_by)
     }
 
-    /// Takes out the head, which is not complete, for the session to keep. `waiting` is since when, and until when, if it was waited
+    /// Takes out what is to be kept of the head, which is not complete, for the session to do so. `waiting` is since when, and until when, if it was waited
     /// for before.
     fn keep_half(&mut self, waiting: Option<(u64, Option<u64>)>) -> Box<HalfHead> {
         // The time allowed for a head counts from its first byte; waiting for that byte has its own limit.
@@ -302,9 +299,9 @@ impl<'a> Stream<'a> {
             (clock::now_ms(), self.frontend().timeouts.http_request.map(timer::deadline_in))
         });
         let state = &mut *self.state;
+        state.parser.forget_fields(self.client.received(), &mut state.request);
         Box::new(HalfHead {
             parser: state.parser,
-            head: std::mem::take(&mut state.request),
             stream_id: state.facts.id,
             idle_us: state.facts.timers.idle_us,
             request_wall_us: state.facts.timers.request_wall_us,
