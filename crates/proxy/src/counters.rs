@@ -329,8 +329,8 @@ impl Counters {
         let Some([queue, connect, response, total]) = times else { return };
         let count = |sum: &Counter, max: &Counter, ms: u64| {
             let before = sum.get();
-            // Most are zero, and change nothing while the sum is.
-            if ms == 0 && before == 0 {
+            // Most are zero, and change nothing while the sum is small.
+            if ms == 0 && before < TIMED_MAX {
                 return;
             }
             sum.set(before - if full { before / TIMED_MAX } else { 0 } + ms);
@@ -412,6 +412,14 @@ impl Drop for Present<'_> {
     fn drop(&mut self) {
         self.0.current.sub(1);
     }
+}
+
+/// What a thread has of one server, looked up once for all that a stream does there.
+#[derive(Clone, Copy)]
+pub struct OfServer<'a> {
+    /// The server's flat number.
+    pub index: usize,
+    pub counters: &'a Counters,
 }
 
 /// All counters of one thread, made when it first counts something.
@@ -505,6 +513,12 @@ impl std::ops::Index<usize> for Row {
 }
 
 impl ThreadCounters {
+    /// What the thread has of the server of that flat number.
+    #[inline]
+    pub fn of_server(&self, index: usize) -> OfServer<'_> {
+        OfServer { index, counters: self.servers.mine(index) }
+    }
+
     /// Counters for that many proxies, servers and listeners.
     pub fn new(proxies: usize, servers: usize, listeners: usize) -> ThreadCounters {
         let row = |n: usize| Row(Chunks::new(n));

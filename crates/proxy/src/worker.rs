@@ -23,7 +23,7 @@ use thalweg_shared::AtomicU64;
 use crate::backend::Backend;
 use crate::backend::pool::IdlePool;
 use crate::connection::tls::RecordLimits;
-use crate::counters::{Counters, Present, Rate, ThreadCounters};
+use crate::counters::{Counters, OfServer, Present, Rate, ThreadCounters};
 use crate::instance::{Instance, Lent, Live, STREAM_BLOCK, Stopping};
 pub use crate::sessions::SessionEntry;
 use crate::sessions::SessionList;
@@ -179,13 +179,12 @@ pub fn follow_current() {
 /// A pool in use. Its numbers are brought up to date when this goes.
 struct Counted<'a> {
     pool: &'a mut IdlePool,
-    worker: &'a Thread,
-    server: usize,
+    counters: &'a Counters,
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        let counters = self.worker.counters().servers.mine(self.server);
+        let counters = self.counters;
         // Who carries many requests has proven itself with the first.
         let quiet = self.pool.quiet().get();
         counters.idle_connections.set((self.pool.len() + quiet) as u64);
@@ -580,8 +579,13 @@ impl Thread {
     /// Runs `f` with the idle connections to the server of that flat number. What others see of their number follows
     /// from what there is afterwards, even when `f` does not come to its end.
     pub fn with_pool<R>(&self, server: usize, f: impl FnOnce(&mut IdlePool) -> R) -> R {
-        let mut pool = self.pools.mine(server).borrow_mut();
-        let counted = Counted { pool: &mut pool, worker: self, server };
+        self.with_pool_of(self.counters().of_server(server), f)
+    }
+
+    /// The same for who has looked the server up already.
+    pub fn with_pool_of<R>(&self, server: OfServer<'_>, f: impl FnOnce(&mut IdlePool) -> R) -> R {
+        let mut pool = self.pools.mine(server.index).borrow_mut();
+        let counted = Counted { pool: &mut pool, counters: server.counters };
         f(counted.pool)
     }
 
@@ -645,11 +649,10 @@ impl Worker {
 
     /// A stream is about to be sent to a server.
     #[inline]
-    pub fn count_attempt(&self, proxy: ProxyId, server: ServerId) {
-        let counters = self.srv_counters(proxy, server);
-        counters.total.add(1);
-        if let Some(second) = counters.session_rate.add(clock::now_ms()) {
-            let at = self.instance.server_index(proxy, server);
+    pub fn count_attempt(&self, server: OfServer<'_>) {
+        server.counters.total.add(1);
+        if let Some(second) = server.counters.session_rate.add(clock::now_ms()) {
+            let at = server.index;
             let rates = self.instance.threads.iter().map(|t| &t.servers[at].session_rate);
             raise(&self.instance.server_peaks[at].sessions, rates, second);
         }

@@ -32,7 +32,7 @@ use crate::connection::port::Port;
 use crate::connection::socks::{self, SocksError};
 use crate::connection::tls;
 use crate::connection::transport::Transport;
-use crate::counters::Counters;
+use crate::counters::{Counters, OfServer};
 use crate::worker::{Thread, Worker};
 
 /// A connection to a server, with a stream on it or idle.
@@ -185,6 +185,7 @@ pub struct Way<'a> {
     pub(super) worker: &'a Worker,
     pub(super) proxy: &'a Proxy,
     pub(super) server: &'a Server,
+    of_server: OfServer<'a>,
     /// What a connection for this stream is interchangeable with.
     pub(super) key: Option<Rc<ConnectionKey>>,
     /// How often the server's address had changed: connections of before lead elsewhere.
@@ -197,11 +198,10 @@ impl<'a> Way<'a> {
     #[inline]
     pub fn plain(
         worker: &'a Worker,
-        backend: ProxyId,
+        proxy: &'a Proxy,
         server: &'a Server,
         is_special: bool,
     ) -> Option<Way<'a>> {
-        let proxy = worker.proxy(backend);
         let is_fixed = match &server.addr {
             ServerAddr::Tcp(addr) => server.port_mode == PortMode::Fixed && !addr.ip().is_unspecified(),
             _ => true,
@@ -212,9 +212,19 @@ impl<'a> Way<'a> {
             && server.send_proxy == ProxyHeader::None
             && proxy.source.is_none()
             && !is_special
-            && worker.changed(backend, server.id).is_none();
+            && worker.changed(proxy.id, server.id).is_none();
         let moves = if crate::plant::bug("former-line") { 0 } else { server.revision };
-        is_plain.then_some(Way { worker, proxy, server, key: None, moves })
+        is_plain.then(|| Way::new(worker, (proxy, server), None, moves))
+    }
+
+    fn new(
+        worker: &'a Worker,
+        (proxy, server): (&'a Proxy, &'a Server),
+        key: Option<Rc<ConnectionKey>>,
+        moves: u32,
+    ) -> Way<'a> {
+        let of_server = worker.counters().of_server(worker.instance.server_index(proxy.id, server.id));
+        Way { worker, proxy, server, of_server, key, moves }
     }
 
     /// How often the server's address had changed when this was made.
@@ -242,10 +252,8 @@ impl<'a> Way<'a> {
             Reuse::Aggressive => first_request,
             Reuse::Safe | Reuse::Always => false,
         };
-        let worker = self.worker;
-        let index = worker.instance.server_index(self.proxy.id, self.server.id);
         let most = u32::try_from(self.server.pool.max_reuse).ok().map(|reuses| reuses + 1);
-        let (place, taken) = worker.with_pool(index, |pool| {
+        let (place, taken) = self.worker.with_pool_of(self.of_server, |pool| {
             if !pool.follow(self.moves) {
                 return (None, None);
             }
@@ -277,7 +285,7 @@ impl<'a> Way<'a> {
     /// A connection that was used before is used again.
     #[inline]
     pub fn count_reuse(&self) {
-        self.worker.srv_counters(self.proxy.id, self.server.id).connection_reuses.add(1);
+        self.of_server.counters.connection_reuses.add(1);
         self.worker.be_counters(self.proxy.id).connection_reuses.add(1);
     }
 
@@ -285,7 +293,7 @@ impl<'a> Way<'a> {
     /// one of a session's own is as good as any other until it is connected.
     #[inline]
     pub(super) fn note_use(&self, shared: bool) {
-        let counters = self.worker.srv_counters(self.proxy.id, self.server.id);
+        let counters = self.of_server.counters;
         let now = if shared { counters.current.get() } else { 1 };
         counters.used_connections_max.raise_to(now);
         counters.needed_connections.raise_to(now);
@@ -344,7 +352,7 @@ impl<'a> Target<'a> {
             let name = name.unwrap_or_else(|| sni.take());
             let key =
                 name.map(|name| Rc::new(ConnectionKey { name: Some(name), ..ConnectionKey::default() }));
-            let way = Way { worker, proxy, server, key, moves };
+            let way = Way::new(worker, (proxy, server), key, moves);
             return Target {
                 way,
                 addr,
@@ -379,7 +387,7 @@ impl<'a> Target<'a> {
                 tls: tls.as_ref().map(|context| context.id()),
             }));
         }
-        let way = Way { worker, proxy, server, key, moves };
+        let way = Way::new(worker, (proxy, server), key, moves);
         Target { way, addr, source, tls, sni, failure: RefCell::default(), sent_early: Cell::default() }
     }
 
@@ -446,8 +454,7 @@ impl<'a> Target<'a> {
 
     async fn make(&self, timeout_ms: Option<u64>, early: Box<[u8]>) -> Result<ServerConn, ConnectError> {
         let worker = self.worker;
-        let counters = worker.srv_counters(self.proxy.id, self.server.id);
-        counters.connection_attempts.add(1);
+        self.of_server.counters.connection_attempts.add(1);
         self.note_use(shares_connections(self.proxy));
         worker.be_counters(self.proxy.id).connection_attempts.add(1);
         let (io, ends) = self.dial(timeout_ms, early).await?;
@@ -683,7 +690,7 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, mut conn: B
         return;
     }
     let index = worker.instance.server_index(backend, server.id);
-    let counters = worker.counters().servers.mine(index);
+    let of_server = worker.counters().of_server(index);
     // The limit is for all threads together. The connections that are idle already stay: they have proved to last.
     if let Ok(max) = u64::try_from(pool.max_conn) {
         let idle_now =
@@ -694,11 +701,11 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, mut conn: B
     }
     // The stream that gives the connection back is still counted.
     let demand = Demand {
-        others: to_usize(counters.current.get()).saturating_sub(1),
-        needed: to_usize(counters.needed_connections.get()),
+        others: to_usize(of_server.counters.current.get()).saturating_sub(1),
+        needed: to_usize(of_server.counters.needed_connections.get()),
         low: pool.low_conn as usize,
     };
-    worker.with_pool(index, |idle| {
+    worker.with_pool_of(of_server, |idle| {
         let (true, Line::Wire(io)) = (idle.follow(moves), &mut conn.port.line) else { return };
         io.watch(worker.janitor.get());
         // Nothing of the last message is left but how it was read.

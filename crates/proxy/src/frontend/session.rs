@@ -581,7 +581,6 @@ impl Stay {
     /// nothing will.
     fn poll_request(&mut self, own: &Thread) -> Poll<Option<NoRequest>> {
         let Stay { client, session, half, wait, .. } = self;
-        let half = half.as_deref();
         if half.is_none() && client.has_input() {
             // What a client sent ahead that has broken its connection since is not served.
             let left = !session.first.get() && client.line.departure() == Departure::Reset;
@@ -603,17 +602,28 @@ impl Stay {
         }
         session.look_after_private();
         let now = clock::now_ms();
+        let leaves = half.is_none() && !session.first.get() && own.leaves(session.listener);
+        let until = match half.is_some() || leaves {
+            false => wait.until_ms,
+            true => match self.wait_ends_at(own, leaves, now) {
+                Some(until) => until,
+                None => return Poll::Ready(Some(NoRequest::Closed)),
+            },
+        };
+        if now >= until {
+            return Poll::Ready(Some(NoRequest::Timeout));
+        }
+        timer::want(until);
+        Poll::Pending
+    }
+
+    /// When the wait ends by what is in force now; `None`: at once. `leaves`: the connection is to end when it is idle.
+    fn wait_ends_at(&mut self, own: &Thread, leaves: bool, now: u64) -> Option<u64> {
+        let Stay { client, session, half, wait, .. } = self;
         // Only what is in force is asked: whoever waits for a request keeps nothing of what was.
-        let Some(worker) = own.pin_for(session.listener) else { return Poll::Ready(Some(NoRequest::Closed)) };
-        let Some(fe) = worker.instance.config.find_proxy(session.frontend) else {
-            return Poll::Ready(Some(NoRequest::Closed));
-        };
-        let leaves = worker.leaves(session.listener);
-        let until = match half {
-            Some(half) => half.deadline(fe, client.line.last_received_ms()).unwrap_or(NEVER),
-            None => wait.until_ms,
-        };
-        if half.is_none() && !session.first.get() && leaves {
+        let worker = own.pin_for(session.listener)?;
+        let fe = worker.instance.config.find_proxy(session.frontend)?;
+        if leaves {
             if wait.leave_at_ms == 0 {
                 wait.leave_at_ms = leave_idle_at(&worker, fe, now).unwrap_or(NEVER);
             }
@@ -621,15 +631,14 @@ impl Stay {
             if worker.instance.stopping() == Stopping::Hard
                 || (now >= wait.leave_at_ms && !client.line.ask_input())
             {
-                return Poll::Ready(Some(NoRequest::Closed));
+                return None;
             }
             timer::want(wait.leave_at_ms);
         }
-        if now >= until {
-            return Poll::Ready(Some(NoRequest::Timeout));
-        }
-        timer::want(until);
-        Poll::Pending
+        Some(match half {
+            Some(half) => half.deadline(fe, client.line.last_received_ms()).unwrap_or(NEVER),
+            None => wait.until_ms,
+        })
     }
 
     /// Throws away what is left of a request that was answered; false when the connection had better be closed.

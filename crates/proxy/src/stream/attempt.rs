@@ -22,7 +22,7 @@ use crate::backend::assign::{self, Choice, Full, NoServer};
 use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target, Way};
 use crate::connection::line::Line;
 use crate::connection::port::Port;
-use crate::counters::Present;
+use crate::counters::{OfServer, Present};
 use crate::traces;
 use crate::worker::Worker;
 
@@ -120,8 +120,8 @@ impl<'a> Attempts<'a> {
             return None;
         };
         // What is sent again because its connection had ended is the same attempt.
-        if !self.fresh {
-            stream.worker.count_attempt(self.be.id, id);
+        if let (false, Some(lease)) = (self.fresh, &self.held) {
+            stream.worker.count_attempt(lease.of_server);
         }
         Some(server)
     }
@@ -133,7 +133,7 @@ impl<'a> Attempts<'a> {
         let overrides = &stream.state.effects.overrides;
         let is_special = websocket || overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
         // Where a connection would go is worked out only when one must be opened.
-        let plain = Way::plain(stream.worker, self.be.id, server, is_special);
+        let plain = Way::plain(stream.worker, self.be, server, is_special);
         if let (true, Some(way)) = (is_http, &plain)
             && self.take(stream, server, way)
         {
@@ -464,14 +464,15 @@ struct Lease<'a> {
     worker: &'a Worker,
     proxy: ProxyId,
     slot: Slot,
+    of_server: OfServer<'a>,
     _present: Present<'a>,
 }
 
 impl<'a> Lease<'a> {
     /// Takes charge of a slot that was just taken.
     fn new(worker: &'a Worker, proxy: ProxyId, slot: Slot) -> Lease<'a> {
-        let present = worker.srv_counters(proxy, slot.server()).enter();
-        Lease { worker, proxy, slot, _present: present }
+        let of_server = worker.counters().of_server(worker.instance.server_index(proxy, slot.server()));
+        Lease { worker, proxy, slot, of_server, _present: of_server.counters.enter() }
     }
 
     fn server(&self) -> ServerId {

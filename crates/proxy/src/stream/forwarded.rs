@@ -14,6 +14,10 @@ use crate::backend::introduction::{self, HeaderField};
 
 /// Adds what the options of frontend and backend ask for. False when the head has no room left.
 pub fn apply(http: &mut Stream<'_>, fe: &Proxy, be: &Proxy) -> bool {
+    let adds = |proxy: &Proxy| proxy.forwardfor.is_some() || proxy.originalto.is_some();
+    if !adds(fe) && !adds(be) && be.forwarded.is_none() {
+        return true;
+    }
     let mut ok = true;
     let source = http.state.facts.src.unwrap_or_else(|| http.session.facts().source());
     let destination = http.state.facts.dst.unwrap_or_else(|| http.session.facts().destination());

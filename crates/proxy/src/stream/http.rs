@@ -465,23 +465,29 @@ impl<'a> Stream<'a> {
         if request.method_bytes().is_empty() || !self.state.has_request {
             return;
         }
-        line.extend_from_slice(request.method_bytes());
-        line.push(b' ');
-        line.extend_from_slice(request.target());
-        line.truncate(limit.saturating_sub(1));
-        line.push(b' ');
-        let version = request.version();
-        line.extend_from_slice(&[
-            b'H',
-            b'T',
-            b'T',
-            b'P',
-            b'/',
-            b'0' + version.major,
-            b'.',
-            b'0' + version.minor,
-        ]);
-        line.truncate(limit.saturating_sub(1));
+        match request.bytes(request.line_span()).strip_suffix(b"\r\n") {
+            // Nearly all are there as they are to be kept.
+            Some(whole) if whole.len() < limit => line.extend_from_slice(whole),
+            _ => {
+                line.extend_from_slice(request.method_bytes());
+                line.push(b' ');
+                line.extend_from_slice(request.target());
+                line.truncate(limit.saturating_sub(1));
+                line.push(b' ');
+                let version = request.version();
+                line.extend_from_slice(&[
+                    b'H',
+                    b'T',
+                    b'T',
+                    b'P',
+                    b'/',
+                    b'0' + version.major,
+                    b'.',
+                    b'0' + version.minor,
+                ]);
+                line.truncate(limit.saturating_sub(1));
+            }
+        }
         self.state.entry.set_line(line);
     }
 

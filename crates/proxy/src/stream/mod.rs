@@ -77,6 +77,8 @@ pub struct Stream<'a> {
     pub session: &'a ClientSession,
     pub client: &'a mut Port,
     pub state: &'a mut StreamState,
+    frontend: &'a Proxy,
+    backend: &'a Proxy,
     /// It is the first of its connection.
     pub first: bool,
     /// The client's connection may carry another request afterwards, as far as the request says.
@@ -98,11 +100,14 @@ impl<'a> Stream<'a> {
         state: &'a mut StreamState,
         first: bool,
     ) -> Stream<'a> {
+        let frontend = worker.proxy(session.frontend);
         Stream {
             worker,
             session,
             client,
             state,
+            frontend,
+            backend: frontend,
             first,
             keep_alive: false,
             cut: false,
@@ -114,13 +119,22 @@ impl<'a> Stream<'a> {
     /// The frontend.
     #[inline]
     pub fn frontend(&self) -> &'a Proxy {
-        self.worker.proxy(self.session.frontend)
+        self.frontend
     }
 
     /// The backend in charge; the frontend until one was chosen.
     #[inline]
     pub fn backend(&self) -> &'a Proxy {
-        self.worker.proxy(self.state.backend())
+        debug_assert_eq!(self.backend.id, self.state.backend());
+        self.backend
+    }
+
+    /// The stream is in the charge of this backend from here on.
+    fn set_backend(&mut self, backend: &'a Proxy) {
+        self.backend = backend;
+        self.state.facts.backend = facts::ProxyId(backend.id.0);
+        self.state.facts.backend_assigned = true;
+        self.state.entry.set_backend(backend.id);
     }
 
     /// Evaluates something against the request and what is there of its body. `last` says that no more data will come

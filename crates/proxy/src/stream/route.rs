@@ -10,7 +10,6 @@ use thalweg_config::compiled::{Condition, LogFormat};
 use thalweg_config::model::{BalanceAlgo, DynamicTarget, Proxy, ProxyId, ServerId, UseServerTarget};
 use thalweg_runtime::clock;
 use thalweg_sample::acl::Verdict;
-use thalweg_sample::facts;
 
 use super::{Stream, cookie, stick};
 use crate::backend::algorithm::{Chooser, hasher};
@@ -60,12 +59,9 @@ fn ruled_backend(stream: &mut Stream<'_>, fe: &Proxy) -> Option<ProxyId> {
 
 /// The stream is in the charge of a backend from here on.
 pub fn enter<'a>(stream: &mut Stream<'a>, be: &'a Proxy) {
-    let state = &mut *stream.state;
-    state.facts.backend = facts::ProxyId(be.id.0);
-    state.facts.backend_assigned = true;
-    state.entry.set_backend(be.id);
+    stream.set_backend(be);
     if be.id != stream.session.frontend {
-        super::inherit_settings(&mut state.facts, be, false);
+        super::inherit_settings(&mut stream.state.facts, be, false);
     }
     stream.in_backend = Some(stream.worker.begin_stream(be.id));
     stream.trace(traces::BACKEND_CHOSEN);
