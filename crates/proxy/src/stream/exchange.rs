@@ -131,7 +131,7 @@ pub async fn with_server<'a>(
     if http.state.response.framing().body == BodyLength::Tunnel {
         return Exchanged::Answered(pin!(tunnel(http, conn, up)).await);
     }
-    let after = pin!(download(http, conn, up, keep_server, &mut waits)).await;
+    let after = pin!(download(http, conn, &mut up, keep_server, &mut waits)).await;
     Exchanged::Answered(after)
 }
 
@@ -699,12 +699,12 @@ fn says_close(value: &[u8]) -> bool {
 async fn download<'a>(
     http: &mut Stream<'a>,
     conn: &mut ServerConn,
-    mut up: Pump,
+    up: &mut Pump,
     keep_server: bool,
     waits: &mut Waits,
 ) -> After {
     let keep_server = keep_server && http.state.response.framing().keep_alive;
-    let delivered = pin!(deliver(http, &mut conn.port, &mut up, waits, Maker::Server)).await;
+    let delivered = pin!(deliver(http, &mut conn.port, up, waits, Maker::Server)).await;
     match delivered {
         Delivered::Whole => {}
         Delivered::Not(cause) => {

@@ -74,6 +74,7 @@ pub fn enter<'a>(stream: &mut Stream<'a>, be: &'a Proxy) {
 }
 
 /// What the stream asks for in its backend.
+#[inline]
 pub fn choice(stream: &mut Stream<'_>, be: &Proxy) -> Choice {
     let mut choice = Choice::default();
     persist_rules(stream, be);

@@ -407,8 +407,9 @@ impl Socket {
             first.split_to(max)
         } else {
             let taken = self.rx.take()?;
-            if let Some(more) = &mut self.rx_more {
-                self.rx = more.pop_front();
+            // Nothing is written when there is no other: what was written in pieces a moment ago is slow to read as a whole.
+            if let Some(next) = self.rx_more.as_mut().and_then(|more| more.pop_front()) {
+                self.rx = Some(next);
             }
             taken
         };
