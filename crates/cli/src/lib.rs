@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! The runtime CLI: what an operator asks a running process, over a `stats socket` (management manual, section 9.3).
 //!
-//! [`start_thread`] accepts connections, [`session`] is one connection, [`words`] cuts what it received into commands,
+//! [`start_thread`] accepts connections at the [`doors`], [`session`] is one connection, [`words`] cuts what it received into commands,
 //! [`command`] says what a command is and runs it, and `commands/` has the entries and functions, one file per family.
 //! The figures that it shows are in `thalweg_statistics`.
 
@@ -9,6 +9,7 @@ mod anonymous;
 pub mod command;
 pub mod commands;
 mod complete;
+pub mod doors;
 pub mod help;
 pub mod json;
 pub mod output;
@@ -28,11 +29,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use doors::{Door, Doors};
 use thalweg_config::model::CliLevel;
 use thalweg_proxy::Live;
 use thalweg_proxy::gate::Gate;
 use thalweg_proxy::worker::{self, Worker};
-use thalweg_runtime::net::{Listener, Port};
+use thalweg_runtime::net::Listener;
 use thalweg_runtime::{Class, Kind, SpawnOptions, spawn_with};
 
 static ACCEPT: Kind = Kind::new("cli-accept");
@@ -108,7 +110,7 @@ pub struct Cli {
     /// The date of that version, as `yyyy/mm/dd`.
     pub release_date: String,
     /// Every `stats socket`.
-    pub sockets: Vec<Socket>,
+    pub doors: Doors,
     /// `stats maxconn`.
     pub gate: Gate,
     /// The key of anonymous dumps for sessions that name none, 0 for none (`set anon global-key`).
@@ -132,13 +134,15 @@ pub struct Counts {
     pub bytes_out: AtomicU64,
 }
 
-/// Accepts connections to the CLI on the calling thread, one of the runtime's. `listeners` are sockets with their
-/// positions in [`Cli::sockets`].
-pub fn start_thread(cli: &Arc<Cli>, listeners: Vec<(usize, Arc<Port>)>) {
+/// Accepts connections to the CLI on the calling thread, one of the runtime's.
+pub fn start_thread(cli: &Arc<Cli>, doors: Vec<Arc<Door>>) {
     let Some(worker) = worker::current() else { return };
-    for (socket, port) in listeners {
+    for door in doors {
+        let Some(port) = door.port() else { continue };
         let options = SpawnOptions { class: Class::Normal, nice: NICE };
-        let task = spawn_with(&ACCEPT, options, accept(Arc::clone(cli), socket, Listener::on(port)));
+        let accept = accept(Arc::clone(cli), Arc::clone(&door), Listener::on(port));
+        let task = spawn_with(&ACCEPT, options, accept);
+        door.served_by(task);
         // A soft stop ends what accepts, and closes the socket with it.
         worker.until_stop.borrow_mut().push(task);
     }
@@ -159,16 +163,15 @@ pub struct Begin {
     pub experimental: bool,
 }
 
-/// Serves a connection that another process made and passed on, on the calling thread, one of the runtime's. `socket` is
-/// its position in [`Cli::sockets`]. Such sessions do not count for `stats maxconn`: they are how a process is reached
+/// Serves a connection that another process made and passed on, on the calling thread, one of the runtime's. Such sessions do not count for `stats maxconn`: they are how a process is reached
 /// whose own sockets are busy.
-pub fn adopt(cli: &Arc<Cli>, socket: usize, fd: OwnedFd, begin: Begin) {
+pub fn adopt(cli: &Arc<Cli>, door: &Door, fd: OwnedFd, begin: Begin) {
     cli.counts.connections.fetch_add(1, Ordering::Relaxed);
     let options = SpawnOptions { class: Class::Normal, nice: NICE };
-    spawn_with(&SESSION, options, session::begin(Arc::clone(cli), socket, fd, begin));
+    spawn_with(&SESSION, options, session::begin(Arc::clone(cli), door.line(), fd, begin));
 }
 
-async fn accept(cli: Arc<Cli>, socket: usize, mut listener: Listener) {
+async fn accept(cli: Arc<Cli>, door: Arc<Door>, mut listener: Listener) {
     loop {
         match listener.accept().await {
             Ok((fd, _)) => {
@@ -176,7 +179,7 @@ async fn accept(cli: Arc<Cli>, socket: usize, mut listener: Listener) {
                 // Beyond the limit a client waits here, and those behind it in the backlog.
                 cli.gate.enter_in_turn().await;
                 let options = SpawnOptions { class: Class::Normal, nice: NICE };
-                spawn_with(&SESSION, options, session::serve(Arc::clone(&cli), socket, fd));
+                spawn_with(&SESSION, options, session::serve(Arc::clone(&cli), door.line(), fd));
             }
             Err(_) => {
                 listener.rest(EXHAUSTED_PAUSE_MS).await;

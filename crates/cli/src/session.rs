@@ -21,7 +21,7 @@ use crate::command;
 use crate::complete::complete;
 use crate::output::Output;
 use crate::transaction::Transaction;
-use crate::{Begin, Cli, Severity, commands, shown, words};
+use crate::{Begin, Cli, Severity, Socket, commands, shown, words};
 
 /// How long a client that sent too much is read from, in milliseconds.
 const LINGER_MS: u64 = 1000;
@@ -47,8 +47,8 @@ pub struct Session {
     pub cli: Arc<Cli>,
     /// What was in force when the last command began.
     pub instance: Arc<Instance>,
-    /// Position in [`Cli::sockets`].
-    pub socket: usize,
+    /// Where it came in.
+    pub socket: Arc<Socket>,
     /// What it may do now.
     pub level: CliLevel,
     /// How it goes on.
@@ -70,15 +70,14 @@ pub struct Session {
 }
 
 /// Serves a connection to its end.
-pub async fn serve(cli: Arc<Cli>, socket: usize, fd: OwnedFd) {
+pub async fn serve(cli: Arc<Cli>, socket: Arc<Socket>, fd: OwnedFd) {
     let _place = Place(Arc::clone(&cli));
-    let level = cli.sockets[socket].level;
+    let level = socket.level;
     let begin = Begin { level, mode: Mode::Single, timed: false, expert: false, experimental: false };
     let Some(stream) = accepted(fd) else { return };
-    let line = cli.sockets[socket].tls.clone();
-    let io = match line {
+    let io = match &socket.tls {
         None => Some(Transport::from(stream)),
-        Some(line) => encrypt(&cli, &line, stream).await,
+        Some(line) => encrypt(&cli, line, stream).await,
     };
     if let Some(io) = io {
         converse(cli, socket, io, begin).await;
@@ -104,13 +103,13 @@ async fn encrypt(cli: &Cli, line: &BindLine, stream: Stream) -> Option<Transport
 }
 
 /// The same, of a session that begins as it is told.
-pub async fn begin(cli: Arc<Cli>, socket: usize, fd: OwnedFd, begin: Begin) {
+pub async fn begin(cli: Arc<Cli>, socket: Arc<Socket>, fd: OwnedFd, begin: Begin) {
     let Some(stream) = accepted(fd) else { return };
     converse(cli, socket, Transport::from(stream), begin).await;
 }
 
-async fn converse(cli: Arc<Cli>, socket: usize, io: Transport, begin: Begin) {
-    let severity = cli.sockets[socket].severity;
+async fn converse(cli: Arc<Cli>, socket: Arc<Socket>, io: Transport, begin: Begin) {
+    let severity = socket.severity;
     let Begin { level, mode, timed, expert, experimental } = begin;
     let Some(instance) = cli.live.current() else { return };
     let timeout_ms = instance.config.global.stats_timeout_ms;
@@ -403,7 +402,7 @@ impl Session {
 
     /// `_getsocks`: leaves the connection to the program, which passes the listening sockets over it.
     async fn hand_listeners(&self, output: Output) {
-        let socket = &self.cli.sockets[self.socket];
+        let socket = &self.socket;
         // As in the reference, whoever may not have them is left without an answer.
         if !socket.unix || !socket.gives_listeners || self.level < CliLevel::Admin {
             return;

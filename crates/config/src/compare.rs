@@ -87,6 +87,7 @@ const LIVE_GLOBALS: &[&str] = &[
     "ssl-load-extra-del-ext",
     "ssl-load-extra-files",
     "ssl-server-verify",
+    "stats",
     "tune.cli.max-payload-size",
     "tune.disable-fast-forward",
     "tune.disable-zero-copy-forwarding",

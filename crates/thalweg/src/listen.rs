@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use thalweg_cli::doors::Door;
 use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId};
 use thalweg_proxy::ThreadSocket;
 use thalweg_proxy::log_forward::LogSocket;
@@ -18,7 +19,7 @@ use thalweg_sys::handover::HandedSocket;
 use thalweg_sys::inherited;
 
 use crate::service::SharedSocket;
-use crate::stats_socket::CliListener;
+use crate::stats_socket;
 
 /// The sockets of one `bind`.
 #[derive(Debug)]
@@ -208,19 +209,53 @@ pub fn title(proxy: &Proxy) -> String {
 }
 
 /// Opens the sockets of the CLI (`stats socket`). On failure, one message for each.
-pub fn open_cli(config: &Config, handed: &mut Handed) -> Result<Vec<CliListener>, Vec<String>> {
-    let mut opened = Vec::new();
-    let mut failures = Vec::new();
-    for bind in &config.global.stats_sockets {
-        match open_cli_bind(config, bind, handed) {
-            Ok(listener) => opened.push(listener),
-            Err(error) => failures.push(failure("frontend GLOBAL", bind, &error)),
-        }
-    }
-    if failures.is_empty() { Ok(opened) } else { Err(failures) }
+pub fn open_cli(config: &Config, handed: &mut Handed) -> Result<Vec<Arc<Door>>, Vec<String>> {
+    let opened = open_cli_following(None, config, handed)?;
+    Ok(opened.into_iter().filter_map(CliSocket::opened).collect())
 }
 
-fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Result<CliListener> {
+/// What becomes of a `stats socket` line.
+pub enum CliSocket {
+    /// Its socket is open.
+    Opened(Arc<Door>),
+    /// That of the line at this position before is its own.
+    Stays(usize),
+}
+
+impl CliSocket {
+    fn opened(self) -> Option<Arc<Door>> {
+        match self {
+            CliSocket::Opened(door) => Some(door),
+            CliSocket::Stays(_) => None,
+        }
+    }
+}
+
+/// Opens what `now` has of these sockets and `before` has not, or has otherwise: one for each line. On failure, one message for each.
+pub fn open_cli_following(
+    before: Option<&Config>,
+    now: &Config,
+    handed: &mut Handed,
+) -> Result<Vec<CliSocket>, Vec<String>> {
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
+    let made = |config: &Config, bind: &Bind| (bind.addr.clone(), options(config, &Owner::CLI, bind, false));
+    for bind in &now.global.stats_sockets {
+        let stays = before.and_then(|before| {
+            let mut lines = before.global.stats_sockets.iter();
+            lines.position(|old| made(before, old) == made(now, bind))
+        });
+        match stays {
+            Some(at) => all.push(CliSocket::Stays(at)),
+            None => match open_cli_bind(now, bind, handed) {
+                Ok(door) => all.push(CliSocket::Opened(door)),
+                Err(error) => failures.push(failure("frontend GLOBAL", bind, &error)),
+            },
+        }
+    }
+    if failures.is_empty() { Ok(all) } else { Err(failures) }
+}
+
+fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Result<Arc<Door>> {
     let socket = match bind.addr {
         // Kept open by its number as well: nothing else uses it, and it ends with the process.
         BindAddr::Fd(fd) | BindAddr::SockPair(fd) => take_inherited(fd, CLI_BACKLOG, bind)?,
@@ -234,12 +269,8 @@ fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Resul
         }
     };
     let kind = descriptor::inspect(socket.fd.as_fd())?;
-    let name = bind.addr.to_string();
-    let (level, gives_listeners) = (bind.level, bind.expose_fd_listeners);
-    let (severity_number, unix) = (bind.severity_number, kind.local.is_unix());
     let port = socket.into_port(let_go_of(config, &Owner::CLI, bind));
-    let tls = bind.tls.as_ref().and_then(|tls| tls.line.clone());
-    Ok(CliListener { port, name, level, gives_listeners, severity_number, unix, tls })
+    Ok(Door::new(stats_socket::line(bind, kind.local.is_unix()), Some(port)))
 }
 
 /// The sockets of `log-forward` sections.

@@ -3,10 +3,10 @@
 //! [`thalweg_proxy::reload`].
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 
-use thalweg_cli::Reload;
+use thalweg_cli::{Cli, Reload};
 use thalweg_config::model::{BindAddr, Config, Global};
 use thalweg_config::{After, Comparison, compare};
 use thalweg_proxy::reload::{self, Next, Overtaken, Reserved};
@@ -17,9 +17,9 @@ use thalweg_sys::memory::give_back_pages;
 use thalweg_sys::process::{Limit, file_limit, set_file_limit};
 
 use crate::cli::Options;
-use crate::listen::{self, Backups};
+use crate::listen::{self, Backups, CliSocket, Handed};
 use crate::load;
-use crate::stats_socket::SharedSockets;
+use crate::stats_socket::{self, SharedSockets};
 
 /// How often it is tried anew because somebody else changed what is in force meanwhile.
 const TRIES: u32 = 5;
@@ -34,6 +34,8 @@ pub struct Reloader {
     live: Arc<Live>,
     shared: SharedSockets,
     handle: OnceLock<Handle>,
+    /// What is asked through it refers to this.
+    cli: OnceLock<Weak<Cli>>,
     /// Held by the reload that is in progress.
     busy: Mutex<()>,
 }
@@ -87,6 +89,7 @@ impl Reloader {
             live: Arc::clone(live),
             shared: Arc::clone(shared),
             handle: OnceLock::new(),
+            cli: OnceLock::new(),
             busy: Mutex::new(()),
         })
     }
@@ -94,6 +97,11 @@ impl Reloader {
     /// The threads run: from now on it can be asked for.
     pub fn set_handle(&self, handle: Handle) {
         let _ = self.handle.set(handle);
+    }
+
+    /// The CLI, whose sockets follow.
+    pub fn set_cli(&self, cli: &Arc<Cli>) {
+        let _ = self.cli.set(Arc::downgrade(cli));
     }
 
     /// Does it on a thread of its own, which `answer` is called on.
@@ -198,7 +206,11 @@ impl Reloader {
         }
         let mut warnings = Vec::new();
         let backups = Backups::make(&config);
-        let opened = match listen::open_following(&base.config, &config, &mut warnings) {
+        let opened = listen::open_following(&base.config, &config, &mut warnings).and_then(|opened| {
+            let doors = listen::open_cli_following(Some(&base.config), &config, &mut Handed::default())?;
+            Ok((opened, doors))
+        });
+        let (opened, doors) = match opened {
             Ok(opened) => opened,
             Err(messages) => {
                 backups.restore();
@@ -216,6 +228,9 @@ impl Reloader {
             }
         };
         backups.discard();
+        if let (Some(cli), Some(now)) = (self.cli.get().and_then(Weak::upgrade), self.live.current()) {
+            follow_doors(&cli, &now.config, doors, handle);
+        }
         let mut shared = crate::locked(&self.shared);
         let closing =
             shared.extract_if(.., |s| s.listener.is_some_and(|number| opened.closing.contains(&number)));
@@ -225,6 +240,38 @@ impl Reloader {
         let warnings: String = warnings.iter().map(|message| format!("{message}\n")).collect();
         let log = format!("{said}{warnings}Generation {generation} is in force.\n{}{kept}", listed(&found));
         Ok(Outcome { success: true, log })
+    }
+}
+
+/// The sockets of the CLI are those of the lines in force. Sessions stay what they began as.
+fn follow_doors(cli: &Arc<Cli>, config: &Config, sockets: Vec<CliSocket>, handle: &Handle) {
+    let before = cli.doors.all();
+    let (mut doors, mut fresh) = (Vec::new(), Vec::new());
+    for (bind, socket) in config.global.stats_sockets.iter().zip(sockets) {
+        match socket {
+            CliSocket::Opened(door) => {
+                fresh.push((doors.len(), Arc::clone(&door)));
+                doors.push(door);
+            }
+            CliSocket::Stays(at) => {
+                let Some(door) = before.get(at) else { continue };
+                door.set_line(stats_socket::line(bind, door.line().unix));
+                doors.push(Arc::clone(door));
+            }
+        }
+    }
+    doors.extend(before.iter().filter(|door| door.is_masters()).cloned());
+    for door in before.iter().filter(|old| !doors.iter().any(|door| Arc::ptr_eq(door, old))) {
+        if let Some(port) = door.port() {
+            port.retire();
+        }
+        door.close();
+    }
+    cli.doors.replace(doors);
+    cli.gate.set_limit(config.global.stats_maxconn.max(1));
+    for (number, door) in fresh {
+        let cli = Arc::clone(cli);
+        handle.run_on(number % handle.thread_count(), move || thalweg_cli::start_thread(&cli, vec![door]));
     }
 }
 
@@ -253,6 +300,13 @@ fn inherited(base: &Instance, config: &Config, found: &mut Comparison) {
         binds.filter(|bind| wanted(&bind.addr)).map(|bind| bind.number).collect()
     };
     let is_descriptor = |addr: &BindAddr| matches!(addr, BindAddr::Fd(_) | BindAddr::SockPair(_));
+    let is_known = |addr: &BindAddr| base.config.global.stats_sockets.iter().any(|bind| bind.addr == *addr);
+    let of_cli = config.global.stats_sockets.iter().map(|bind| &bind.addr);
+    if of_cli.filter(|addr| is_descriptor(addr)).any(|addr| !is_known(addr)) {
+        found
+            .obstacles
+            .push("A new 'stats socket' at a descriptor of the parent process needs a restart.".into());
+    }
     if !of(config, is_descriptor).is_subset(&of(&base.config, is_descriptor)) {
         found.obstacles.push("A new 'bind' to a descriptor of the parent process needs a restart.".into());
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
+use thalweg_cli::doors::Door;
 use thalweg_cli::{Cli, Reload};
 use thalweg_config::Config;
 use thalweg_config::model::{IoDriver, LogLevel};
@@ -24,7 +25,7 @@ use crate::data_path::DataPath;
 use crate::listen::{self, Backups, Handed, OpenListener, OpenLogs, OpenPeers};
 use crate::program::Program;
 use crate::reload::Reloader;
-use crate::stats_socket::{self, CliListener, SharedSockets};
+use crate::stats_socket::{self, SharedSockets};
 
 /// Names the I/O driver to use in place of the configured one (`auto`, `io_uring`, `epoll`): the test suites run on
 /// both with the same files.
@@ -35,7 +36,7 @@ pub struct Service {
     config: Config,
     handed: Handed,
     opened: Vec<OpenListener>,
-    cli: Option<Vec<CliListener>>,
+    cli: Option<Vec<Arc<Door>>>,
     logs: Option<OpenLogs>,
     peers: Option<OpenPeers>,
     has_predecessor: bool,
@@ -162,7 +163,9 @@ impl Service {
         }
         let logs_of = Mutex::new(logs_of);
         let shared = Arc::new(Mutex::new(shared));
-        let cli_listeners = self.cli.unwrap_or_default();
+        let mut doors = self.cli.unwrap_or_default();
+        let masters = has_master.then(stats_socket::masters_door);
+        doors.extend(masters.clone());
         let mut sockets: Vec<Option<Vec<ThreadSocket>>> = sockets.into_iter().map(Some).collect();
         sockets.resize_with(threads, || None);
         let sockets = Mutex::new(sockets);
@@ -171,21 +174,19 @@ impl Service {
             instance.peers.expect_predecessor();
         }
         let path = data_path.clone();
-        let cli_names: Vec<String> = cli_listeners.iter().map(|listener| listener.name.clone()).collect();
         let reloader = Reloader::new(options, &instance.live, &shared);
-        let (cli, cli_ports) =
-            stats_socket::prepare(&instance, &self.program, cli_listeners, (&shared, &reloader), has_master);
+        let cli = stats_socket::prepare(&instance, &self.program, doors.clone(), (&shared, &reloader));
         // Threads have it from here on, for as long as it is in force.
         drop(instance);
-        let master_cli = has_master.then(|| (Arc::clone(&cli), cli.sockets.len() - 1));
+        let master_cli = masters.map(|door| (Arc::clone(&cli), door));
         // One thread accepts for each CLI socket: there is little to share.
-        let mut cli_ports_of: Vec<Vec<(usize, Arc<Port>)>> = Vec::new();
-        cli_ports_of.resize_with(threads, Vec::new);
-        for (number, port) in cli_ports.iter().enumerate() {
-            cli_ports_of[number % threads].push((number, Arc::clone(port)));
+        let mut doors_of: Vec<Vec<Arc<Door>>> = Vec::new();
+        doors_of.resize_with(threads, Vec::new);
+        for (number, door) in doors.into_iter().enumerate() {
+            doors_of[number % threads].push(door);
         }
-        let cli_ports_of = Mutex::new(cli_ports_of);
-        let cli_ports = Mutex::new(cli_names.into_iter().zip(cli_ports).collect());
+        let doors_of = Mutex::new(doors_of);
+        let control_cli = Arc::clone(&cli);
         let variables = Once::new();
         let runtime = Runtime::start(settings, move |thread| {
             let taken = crate::locked(&sockets).get_mut(thread).and_then(Option::take);
@@ -198,14 +199,15 @@ impl Service {
             path.start_peers(own);
             // Before this thread serves anything, whichever thread comes first.
             variables.call_once(thalweg_cli::variables::set_configured_here);
-            let taken = crate::locked(&cli_ports_of).get_mut(thread).map(std::mem::take);
+            let taken = crate::locked(&doors_of).get_mut(thread).map(std::mem::take);
             thalweg_cli::start_thread(&cli, taken.unwrap_or_default());
             #[cfg(feature = "opentelemetry")]
             crate::telemetry::start(&cli);
         })?;
         reloader.set_handle(runtime.handle());
         let handle = runtime.handle();
-        let control = Control(Arc::new(ControlInner { data_path, handle, shared, cli_ports, reloader }));
+        let control =
+            Control(Arc::new(ControlInner { data_path, handle, shared, cli: control_cli, reloader }));
         Ok(Running { runtime, control, master_cli })
     }
 }
@@ -291,7 +293,7 @@ pub struct ReloadSettings {
 pub struct Running {
     runtime: Runtime,
     control: Control,
-    master_cli: Option<(Arc<Cli>, usize)>,
+    master_cli: Option<(Arc<Cli>, Arc<Door>)>,
 }
 
 impl Running {
@@ -300,8 +302,8 @@ impl Running {
         self.control.clone()
     }
 
-    /// The CLI, and the position among its sockets of the connections that the master makes, if there is one.
-    pub fn master_cli(&self) -> Option<(Arc<Cli>, usize)> {
+    /// The CLI, and where the connections of the master come in, if there is one.
+    pub fn master_cli(&self) -> Option<(Arc<Cli>, Arc<Door>)> {
         self.master_cli.clone()
     }
 
@@ -342,8 +344,7 @@ struct ControlInner {
     data_path: DataPath,
     handle: Handle,
     shared: SharedSockets,
-    /// The sockets of the CLI with their names; emptied by a stop, as the above.
-    cli_ports: Mutex<Vec<(String, Arc<Port>)>>,
+    cli: Arc<Cli>,
     reloader: Arc<Reloader>,
 }
 
@@ -355,7 +356,7 @@ impl Control {
     /// Stop listening, finish what is in progress; then [`Running::run`] returns. One line for each proxy.
     pub fn soft_stop(&self) -> Vec<String> {
         crate::locked(&self.0.shared).drain(..).for_each(|socket| socket.port.retire());
-        crate::locked(&self.0.cli_ports).clear();
+        self.0.cli.doors.stop();
         self.0.data_path.soft_stop(&self.0.handle);
         self.0.data_path.farewells()
     }
@@ -413,13 +414,13 @@ impl Control {
 
     fn each_port(&self, mut act: impl FnMut(&str, &Port)) {
         crate::locked(&self.0.shared).iter().for_each(|socket| act(&socket.shown, &socket.port));
-        crate::locked(&self.0.cli_ports).iter().for_each(|(name, port)| act(name, port));
+        self.0.cli.doors.ports().iter().for_each(|(name, port)| act(name, port));
     }
 
     /// What messages call all that listens.
     fn listening(&self) -> Vec<String> {
         let mut titles = self.0.data_path.listening();
-        if !crate::locked(&self.0.cli_ports).is_empty() {
+        if !self.0.cli.doors.ports().is_empty() {
             titles.push("frontend GLOBAL".into());
         }
         titles

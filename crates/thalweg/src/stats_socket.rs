@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use thalweg_cli::{BindLine, Cli, Process, Reload, Severity, Socket};
-use thalweg_config::model::CliLevel;
+use thalweg_cli::doors::{Door, Doors};
+use thalweg_cli::{Cli, Process, Reload, Severity, Socket};
+use thalweg_config::model::{Bind, CliLevel};
 use thalweg_proxy::Instance;
 use thalweg_proxy::gate::Gate;
-use thalweg_runtime::net::Port;
 use thalweg_sys::handover::{SocketToHand, hand_over};
 
 use crate::exporter::Exporter;
@@ -24,69 +24,52 @@ use crate::stats_page::StatsPage;
 /// Another process that asks for the listening sockets takes them within this time, or goes without.
 const HAND_OVER_LIMIT: Duration = Duration::from_secs(10);
 
-/// A CLI socket that listens.
-pub struct CliListener {
-    /// The socket.
-    pub port: Arc<Port>,
-    /// How `show cli sockets` calls it.
-    pub name: String,
-    /// What its users may do.
-    pub level: CliLevel,
-    /// `expose-fd listeners`.
-    pub gives_listeners: bool,
-    /// `severity-output`: a number (true), a word (false), or nothing.
-    pub severity_number: Option<bool>,
-    /// Whether it is a unix socket.
-    pub unix: bool,
-    /// What is shown to clients where TLS is spoken.
-    pub tls: Option<Arc<BindLine>>,
-}
-
 /// Copies of the listening sockets, dropped by a stop so that their ports are closed.
 pub type SharedSockets = Arc<Mutex<Vec<SharedSocket>>>;
 
-/// What the CLI of this process answers with, and its sockets in the same order. Behind them come the connections that a
-/// master makes, if there is one.
+/// What a `stats socket` line says to who comes there.
+pub fn line(bind: &Bind, unix: bool) -> Socket {
+    Socket {
+        name: bind.addr.to_string(),
+        level: bind.level,
+        gives_listeners: bind.expose_fd_listeners,
+        severity: match bind.severity_number {
+            None => Severity::None,
+            Some(true) => Severity::Number,
+            Some(false) => Severity::Word,
+        },
+        unix,
+        tls: bind.tls.as_ref().and_then(|tls| tls.line.clone()),
+    }
+}
+
+/// Where the connections of a master come in.
+pub fn masters_door() -> Arc<Door> {
+    let line = Socket {
+        name: "sockpair@master".into(),
+        level: CliLevel::Admin,
+        gives_listeners: true,
+        severity: Severity::None,
+        unix: true,
+        tls: None,
+    };
+    Door::new(line, None)
+}
+
+/// What the CLI of this process answers with.
 pub fn prepare(
     instance: &Arc<Instance>,
     program: &Program,
-    listeners: Vec<CliListener>,
+    doors: Vec<Arc<Door>>,
     (shared, reloader): (&SharedSockets, &Arc<Reloader>),
-    has_master: bool,
-) -> (Arc<Cli>, Vec<Arc<Port>>) {
-    let (mut sockets, mut ports) = (Vec::new(), Vec::new());
-    for listener in listeners {
-        sockets.push(Socket {
-            name: listener.name,
-            level: listener.level,
-            gives_listeners: listener.gives_listeners,
-            severity: match listener.severity_number {
-                None => Severity::None,
-                Some(true) => Severity::Number,
-                Some(false) => Severity::Word,
-            },
-            unix: listener.unix,
-            tls: listener.tls,
-        });
-        ports.push(listener.port);
-    }
-    if has_master {
-        sockets.push(Socket {
-            name: "sockpair@master".into(),
-            level: CliLevel::Admin,
-            gives_listeners: true,
-            severity: Severity::None,
-            unix: true,
-            tls: None,
-        });
-    }
+) -> Arc<Cli> {
     let cli = Cli {
         live: Arc::clone(&instance.live),
         process: Box::new(Surroundings { shared: Arc::clone(shared), reloader: Arc::clone(reloader) }),
         product: if program.as_haproxy { "HAProxy".into() } else { "Thalweg".into() },
         version: program.version().into(),
         release_date: COMPATIBLE_DATE.into(),
-        sockets,
+        doors: Doors::new(doors),
         gate: Gate::new(instance.config.global.stats_maxconn.max(1)),
         anon_key: AtomicU32::new(instance.config.global.anonkey),
         changes: AtomicU64::new(0),
@@ -95,7 +78,8 @@ pub fn prepare(
     };
     let cli = Arc::new(cli);
     instance.offer(vec![Box::new(Exporter(Arc::clone(&cli))), Box::new(StatsPage(Arc::clone(&cli)))]);
-    (cli, ports)
+    reloader.set_cli(&cli);
+    cli
 }
 
 /// The program as the CLI sees it.

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use thalweg_cli::Cli;
+use thalweg_cli::doors::Door;
 use thalweg_runtime::Handle;
 use thalweg_sys::inherited;
 use thalweg_sys::signal::{self, Signal};
@@ -43,13 +44,12 @@ impl Worker {
         let _ = link::tell(self.link.as_fd(), &Said::Failed { log: report::startup_log() });
     }
 
-    /// Tells the master that this process serves, and from then on takes connections to the CLI from it. `socket` is their
-    /// position in [`Cli::sockets`].
+    /// Tells the master that this process serves, and from then on takes connections to the CLI from it, which come in at `door`.
     pub fn ready(
         self,
         version: &str,
         reloads: ReloadSettings,
-        (cli, socket): (Arc<Cli>, usize),
+        (cli, door): (Arc<Cli>, Arc<Door>),
         handle: Handle,
     ) -> std::io::Result<()> {
         if reloads.in_place {
@@ -64,8 +64,8 @@ impl Worker {
         let serve = move || {
             thalweg_runtime::memory::keep();
             while let Ok(Some((fd, begin))) = link::accept(link.as_fd()) {
-                let cli = Arc::clone(&cli);
-                handle.run_on(0, move || thalweg_cli::adopt(&cli, socket, fd, begin));
+                let (cli, door) = (Arc::clone(&cli), Arc::clone(&door));
+                handle.run_on(0, move || thalweg_cli::adopt(&cli, &door, fd, begin));
             }
             let _ = signal::send(std::process::id(), Signal::User1);
         };

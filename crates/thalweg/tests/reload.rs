@@ -5,6 +5,8 @@ mod support;
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc;
 
@@ -193,7 +195,7 @@ fn listeners_come_and_go() {
         let last = busy.response();
         assert_eq!((last.field("x-gen"), last.field("connection")), ("g1".into(), "close".into()), "{io}");
         assert_eq!(busy.rest_text(), "");
-        eventually("nobody listens there", || std::net::TcpStream::connect(gone).is_err().then_some(()));
+        eventually("nobody listens there", || TcpStream::connect(gone).is_err().then_some(()));
         // What its connections counted counts for the frontend on and on.
         eventually("the first snapshot is gone", || {
             (!cli(&proxy, "show snapshots").contains("former")).then_some(())
@@ -245,7 +247,7 @@ fn what_cannot_be_served_changes_nothing() {
             "'resolvers' sections",
         );
         let taken = free_port(own_ip());
-        let _held = std::net::TcpListener::bind(taken).unwrap();
+        let _held = TcpListener::bind(taken).unwrap();
         let two = format!("bind <@fe>\n  bind {taken}");
         check(&mut proxy, "bind <@fe>", &two, "cannot bind socket");
         fs::rename(proxy.path("cfg"), proxy.path("away")).unwrap();
@@ -401,4 +403,57 @@ fn it_can_be_asked_for_by_a_signal_and_planned() {
     eventually("it is told", || proxy.output().contains("Generation 1 is in force").then_some(()));
     drop(client);
     proxy.finish(server);
+}
+
+/// What an address of the CLI answers to a line; `None` where nobody listens.
+fn asked_at(addr: SocketAddrV4, line: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(addr).ok()?;
+    stream.write_all(format!("{line}\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer.trim_end().to_owned())
+}
+
+/// Sockets of the CLI come, go and change their level while clients are served; sessions that are there stay what they were.
+#[test]
+fn sockets_of_the_cli_follow() {
+    each_driver(|io| {
+        let server = Server::named("first");
+        let text = format!("{ONE}backend be\n  server a {}\n", server.addr);
+        let goes = "stats socket <@goes> level user\n";
+        let global = format!("stats socket <@dir>/cli level admin\nstats socket <@stays> level user\n{goes}");
+        let mut proxy = Setup::http(&text).global(&global).threads(2).start(io);
+        let mut client = Conn::connect(proxy.addr("fe"));
+        ask(&mut client);
+        let [stays, goes_at] = ["stays", "goes"].map(|name| proxy.addr(name));
+        assert_eq!(asked_at(stays, "show cli level").as_deref(), Some("user"));
+        let mut session = Conn::connect(goes_at);
+        session.send("prompt\n");
+        session.until(b"> ");
+        proxy.edit(goes, "stats socket <@comes> level operator\n");
+        proxy.edit("<@stays> level user", "<@stays> level operator");
+        let comes = proxy.addr("comes");
+        assert!(reload(&proxy).contains("~ global stats"));
+        eventually("the new one answers", || {
+            (asked_at(comes, "show cli level").as_deref() == Some("operator")).then_some(())
+        });
+        assert_eq!(asked_at(stays, "show cli level").as_deref(), Some("operator"));
+        eventually("nobody listens at the former one", || {
+            asked_at(goes_at, "show version").is_none().then_some(())
+        });
+        session.send("show cli level\n");
+        assert!(String::from_utf8_lossy(&session.until(b"> ")).starts_with("user\n"));
+        let sockets = cli(&proxy, "show cli sockets");
+        assert!(!sockets.contains(&goes_at.to_string()), "{sockets}");
+        assert!(sockets.contains(&format!("{comes} operator")), "{sockets}");
+        // An address that somebody else has changes nothing.
+        let taken = TcpListener::bind((*goes_at.ip(), 0)).unwrap();
+        let theirs = format!("{}:{}", goes_at.ip(), taken.local_addr().unwrap().port());
+        proxy.edit("<@comes> level operator", &format!("{theirs} level operator"));
+        refused(&proxy);
+        assert_eq!(asked_at(comes, "show cli level").as_deref(), Some("operator"));
+        ask(&mut client);
+        drop((client, session));
+        proxy.finish(server);
+    });
 }

@@ -26,7 +26,7 @@ impl Cli {
             version: &self.version,
             release_date: &self.release_date,
             warnings: self.process.startup_log().matches("[WARNING]").count() as u64,
-            listeners: self.process.listeners() as u64 + self.sockets.len() as u64,
+            listeners: self.process.listeners() as u64 + self.doors.all().len() as u64,
             cli: CliFigures {
                 connections: count(&self.counts.connections),
                 requests: count(&self.counts.requests),

@@ -157,5 +157,6 @@ fn set_timeout(output: &mut Output, args: &[&str]) -> Reply {
 
 /// `show cli sockets`.
 fn show_sockets(cli: &Cli) -> Reply {
-    Reply::Text(shown::sockets(cli.sockets.iter().map(|socket| (&*socket.name, socket.level))))
+    let lines: Vec<_> = cli.doors.all().iter().map(|door| door.line()).collect();
+    Reply::Text(shown::sockets(lines.iter().map(|line| (&*line.name, line.level))))
 }

@@ -92,9 +92,9 @@ pub fn listen(options: &Options, already: Option<&[OwnedFd]>) -> Result<Vec<List
             .collect();
     }
     let opened = listen::open_cli(&config, &mut Handed::default()).map_err(|said| said.join(" "))?;
-    let opened = opened.into_iter().filter_map(|listener| {
-        let socket = listener.port.socket()?;
-        Some(Listener { name: listener.name, level: listener.level, unix: listener.unix, socket })
+    let opened = opened.into_iter().filter_map(|door| {
+        let (line, socket) = (door.line(), door.port()?.socket()?);
+        Some(Listener { name: line.name.clone(), level: line.level, unix: line.unix, socket })
     });
     Ok(opened.collect())
 }
