@@ -6,7 +6,7 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use support::{Directory, Proxy, Setup, each_driver, eventually};
+use support::{Directory, Proxy, Setup, Signal, each_driver, eventually};
 
 /// Says what it was told in a file named after its server, and ends as the name of its server asks for.
 const SCRIPT: &str = r#"#!/bin/sh
@@ -16,7 +16,7 @@ mv "$out.new" "$out"
 case $HAPROXY_SERVER_NAME in
     three) exit 3 ;;
     killed) kill -9 $$ ;;
-    deaf) sleep 1000 & echo $! > "$out.pid"; wait ;;
+    deaf) sleep 1000 & echo "$$ $!" > "$out.pid"; wait ;;
 esac
 "#;
 
@@ -122,28 +122,39 @@ fn programs_are_told_what_they_check() {
     });
 }
 
+/// The process has ended, if perhaps nobody waited for it: whoever inherited it may not.
+fn is_dead(pid: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state.is_empty() || state.contains(") Z ")
+}
+
+/// Nothing is left of a program that was too slow, or runs when the process ends.
 #[test]
 fn a_program_that_does_not_end_is_ended_with_all_that_it_started() {
     each_driver(|io| {
         let directory = Directory::new();
         let command = script(&directory);
         let text = "backend be\nserver deaf 127.0.0.1:80 check inter 1s";
-        let proxy = setup(text, &command, "external-check\ninsecure-fork-wanted").start(io);
-        let started = eventually("the program started another", || {
+        let mut proxy = setup(text, &command, "external-check\ninsecure-fork-wanted").start(io);
+        // The numbers of the program that was started last, and of the one that it started.
+        let started = || {
             let text = std::fs::read_to_string(directory.0.join("deaf.pid")).ok()?;
             text.strip_suffix('\n').map(str::to_owned)
-        });
+        };
+        let all_end = |pids: &str| {
+            eventually("all ended", || pids.split(' ').all(is_dead).then_some(()));
+        };
+        let first = eventually("the program started another", started);
         assert_eq!(
             said(&proxy),
             "be/deaf failed, reason: External check timeout, code: 0, ms, status: 0/2 DOWN."
         );
-        eventually("it ended", || {
-            let state = std::fs::read_to_string(format!("/proc/{started}/stat")).unwrap_or_default();
-            // Dead, if perhaps not waited for by whoever inherited it.
-            (state.is_empty() || state.contains(") Z ")).then_some(())
-        });
-        // Nothing is left of the program itself.
+        all_end(&first);
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", proxy.id()));
         assert!(children.unwrap_or_default().split(' ').filter(|child| !child.is_empty()).count() <= 1);
+        let second = eventually("the program runs again", || started().filter(|pids| *pids != first));
+        proxy.signal(Signal::Terminate);
+        proxy.end();
+        all_end(&second);
     });
 }
