@@ -1,17 +1,19 @@
 //! Feeding the servers of rings and of log backends: a task for each, which sends what its [ring](thalweg_operate::log::ring)
-//! gets, encrypted where the server's line says so.
+//! gets, encrypted where the server's line says so. One that operators move is followed before the next lines are sent.
 
 use std::rc::Rc;
 use std::task::Poll;
 
+use thalweg_operate::log::backend::socket_address;
 use thalweg_operate::log::ring::Feed;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{ConnectOptions, Md5Key, Stream};
+use thalweg_runtime::net::{ConnectOptions, Md5Key, SockAddr, Stream};
 use thalweg_runtime::{Kind, Reason, current_task, pool, spawn, timer};
 
+use crate::backend::identity::Changed;
 use crate::connection::handshake;
 use crate::connection::transport::Transport;
-use crate::worker::Worker;
+use crate::worker::{self, Worker};
 
 static FEEDER: Kind = Kind::new("log-ring");
 
@@ -37,7 +39,8 @@ pub fn start(worker: &Worker, feed: Feed) {
                 md5: feed.md5.as_deref().map(|key| Md5Key(key.as_bytes().into())),
                 ..ConnectOptions::default()
             };
-            let attempt = Stream::connect(&feed.server, &options);
+            let place = place(&feed);
+            let attempt = Stream::connect(&place.address, &options);
             if let Ok(Ok(stream)) = timer::timeout_at(deadline, attempt).await {
                 let io = match feed.tls.as_deref().and_then(|tls| tls.line.as_ref()) {
                     None => Some(Transport::from(stream)),
@@ -51,17 +54,46 @@ pub fn start(worker: &Worker, feed: Feed) {
                     if let Some(tls) = io.tls_facts() {
                         own.count_tls_server(tls.known.resumed);
                     }
-                    while send_lines(&feed, &mut io, &mut cursor).await.is_some() {}
+                    while send_lines(&feed, &place, &mut io, &mut cursor).await.is_some() {}
                 }
             }
-            timer::sleep(RETRY_MS).await;
+            if !has_moved(&feed, &place) {
+                timer::sleep(RETRY_MS).await;
+            }
         }
     });
 }
 
+/// Where a server was when it was connected to.
+struct Place {
+    address: SockAddr,
+    /// How often it had moved.
+    moves: u32,
+}
+
+/// What operators made of a server, if they may and did.
+fn changed(feed: &Feed) -> Option<Rc<Changed>> {
+    let (backend, server) = feed.movable?;
+    worker::current()?.changed(backend, server)
+}
+
+/// Where a server is now.
+fn place(feed: &Feed) -> Place {
+    let changed = changed(feed);
+    let address = changed.as_ref().and_then(|changed| socket_address(&changed.identity.addr));
+    Place {
+        address: address.unwrap_or_else(|| feed.server.clone()),
+        moves: changed.map_or(0, |changed| changed.moves),
+    }
+}
+
+fn has_moved(feed: &Feed, place: &Place) -> bool {
+    changed(feed).map_or(0, |changed| changed.moves) != place.moves
+}
+
 /// Waits for lines and sends them; `None` once the connection is over. Lines of a send that failed are lost, as the
-/// protocol has no acknowledgements.
-async fn send_lines(feed: &Feed, io: &mut Transport, cursor: &mut u64) -> Option<()> {
+/// protocol has no acknowledgements. Those for a server that moved wait for the next connection.
+async fn send_lines(feed: &Feed, place: &Place, io: &mut Transport, cursor: &mut u64) -> Option<()> {
     let open = std::future::poll_fn(|_| {
         // Servers of logs have nothing to say; an end or an error is seen while there is nothing to send.
         match io.poll_recv(1024) {
@@ -73,7 +105,7 @@ async fn send_lines(feed: &Feed, io: &mut Transport, cursor: &mut u64) -> Option
         Poll::Pending
     })
     .await;
-    if !open {
+    if !open || has_moved(feed, place) {
         return None;
     }
     // The last words of a handshake may still be on their way.

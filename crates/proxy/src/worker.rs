@@ -201,8 +201,8 @@ impl Thread {
     pub fn new(instance: Arc<Instance>, thread: usize) -> Rc<Thread> {
         let global = &instance.config.global;
         let live = Arc::clone(&instance.live);
-        let states: Arc<dyn thalweg_operate::log::backend::ServerStates> = live.clone();
-        let logger = Logger::new(global, &live.program, &live.hostname, Arc::clone(&live.log), states);
+        let log_backends: Arc<dyn thalweg_operate::log::backend::Backends> = live.clone();
+        let logger = Logger::new(global, &live.program, &live.hostname, Arc::clone(&live.log), log_backends);
         let mut seed = [0u8; 8];
         // Seeds differ between threads and starts; it need not be secret.
         seed.copy_from_slice(

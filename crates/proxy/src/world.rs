@@ -14,8 +14,8 @@ use thalweg_shared::{Ordering, RwLock};
 use thalweg_tls::live::TokenCertificate;
 
 use crate::counters::sum;
-use crate::instance::{Instance, Live, Stopping};
-use crate::worker::{self, Worker};
+use crate::instance::{Instance, Stopping};
+use crate::worker::Worker;
 
 fn proxy(config: &Config, id: ProxyId) -> &model::Proxy {
     config.proxy(model::ProxyId(id.0))
@@ -40,17 +40,6 @@ impl Instance {
     pub fn server_streams(&self, id: model::ProxyId, server: model::ServerId) -> u32 {
         let index = self.server_index(id, server);
         narrow(sum(&*self.threads, |t| &t.servers[index].current))
-    }
-}
-
-impl thalweg_operate::log::backend::ServerStates for Live {
-    fn is_usable(&self, backend: model::ProxyId, server: model::ServerId) -> bool {
-        let Some(worker) = worker::current() else { return false };
-        worker.instance.backends.get(backend.0 as usize).is_some_and(|backend| backend.is_usable(server))
-    }
-
-    fn hash(&self, backend: model::ProxyId, line: &[u8]) -> u32 {
-        crate::log_hash::hash(backend, line)
     }
 }
 

@@ -4,6 +4,7 @@ mod support;
 
 use std::net::UdpSocket;
 use std::path::Path;
+use std::sync::{Mutex, mpsc};
 use std::time::Instant;
 
 use support::{Conn, PATIENCE, Proxy, Server, Setup, each_driver, ok};
@@ -227,6 +228,84 @@ fn log_backends_spread_lines() {
         }
         assert_eq!([line(&a), line(&a)], ["/1", "/2"]);
         proxy.finish(upstream);
+    });
+}
+
+/// Lines are shared out by the weights of servers, and follow what operators say of them.
+#[test]
+fn log_backends_follow_their_servers() {
+    let check = |io, program: Option<&Path>| {
+        let (a, b, c, spare) = (receiver(), receiver(), receiver(), receiver());
+        let [at_a, at_b, at_c, at_spare] = [&a, &b, &c, &spare].map(|one| one.local_addr().unwrap());
+        let setup = Setup::http(&format!(
+            "backend logs\nmode log\nbalance roundrobin\nserver a udp@{at_a} weight 2\nserver b udp@{at_b}\n\
+             server spare udp@{at_spare} backup\nfrontend fe\nbind <@fe>\n\
+             log backend@logs format raw local0\nlog-format line\nhttp-request return status 200\n"
+        ))
+        .global("stats socket <@dir>/cli level admin");
+        let proxy = match program {
+            Some(program) => setup.program(program).start(io),
+            None => setup.start(io),
+        };
+        let goes_to = |told: &str, places: &[&UdpSocket]| {
+            places.iter().for_each(|_| assert_eq!(proxy.ask(GET).status, 200));
+            places.iter().for_each(|place| assert_eq!(line(place), "line", "{told}"));
+        };
+        goes_to("nothing", &[&a, &a, &b]);
+        let (ip, port) = (at_c.ip(), at_c.port());
+        for (told, answer, places) in [
+            (&*format!("set server logs/a addr {ip} port {port}"), "changed from", &[&c, &c, &b][..]),
+            ("set server logs/a state drain", "", &[&b, &b]),
+            ("set server logs/a state ready", "", &[&c, &c, &b]),
+            ("set server logs/b weight 0", "", &[&c, &c]),
+            ("set server logs/b weight 100%", "", &[&c, &c, &b]),
+            ("disable server logs/a", "", &[&b, &b]),
+            ("add server logs/new 127.0.0.1:1", "backend 'logs' uses mode log.", &[&b, &b]),
+            ("disable server logs/b", "", &[&spare, &spare]),
+        ] {
+            let said = proxy.tell("cli", told);
+            assert!(said.contains(answer), "{told}: {said}");
+            goes_to(told, places);
+        }
+    };
+    if let Some(reference) = support::reference() {
+        check("epoll", Some(&reference));
+    }
+    each_driver(|io| check(io, None));
+}
+
+/// So do those that leave over streams, with the next line.
+#[test]
+fn lines_over_streams_follow_their_server() {
+    each_driver(|io| {
+        let (sender, told) = mpsc::channel();
+        let log_server = |name: &'static str| {
+            let sender = Mutex::new(sender.clone());
+            Server::start(move |mut conn, _| {
+                while let Some(line) = conn.try_until(b"\n") {
+                    let _ = sender.lock().unwrap().send((name, String::from_utf8(line).unwrap()));
+                }
+            })
+        };
+        let (old, new) = (log_server("old"), log_server("new"));
+        let proxy = Setup::http(&format!(
+            "backend logs\nmode log\nserver s {}\nfrontend fe\nbind <@fe>\nlog backend@logs format raw local0\n\
+             log-format %HU\nhttp-request return status 200\n",
+            old.addr
+        ))
+        .global("stats socket <@dir>/cli level admin")
+        .start(io);
+        let logged = |path: &str| {
+            assert_eq!(proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).status, 200);
+            told.recv_timeout(PATIENCE).unwrap()
+        };
+        assert_eq!(logged("/1"), ("old", "/1\n".to_owned()));
+        let (ip, port) = (new.addr.ip(), new.addr.port());
+        let said = proxy.tell("cli", &format!("set server logs/s addr {ip} port {port}"));
+        assert!(said.contains("port changed"), "{said}");
+        assert_eq!(logged("/2"), ("new", "/2\n".to_owned()));
+        assert_eq!(logged("/3"), ("new", "/3\n".to_owned()));
+        proxy.finish((old, new));
     });
 }
 

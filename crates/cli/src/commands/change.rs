@@ -1,7 +1,7 @@
 //! Servers and backends that come and go: `add server`, `del server`, `add backend`, `del backend`.
 
 use thalweg_config::model::CliLevel::Admin;
-use thalweg_config::model::Proxy;
+use thalweg_config::model::{Mode, Proxy};
 use thalweg_config::{DYNAMIC_OPTIONS, LoadOptions, new_backend, new_server};
 use thalweg_proxy::Instance;
 use thalweg_proxy::backend::algorithm::takes_new_servers;
@@ -27,6 +27,16 @@ pub static COMMANDS: &[Command] = &[
         .noted(),
 ];
 
+/// Why no server can be added to a backend, if none can.
+pub(crate) fn refusal_of_new_servers(proxy: &Proxy) -> Option<String> {
+    let why = match proxy.mode {
+        Mode::Log => "uses mode log",
+        _ if takes_new_servers(proxy) => return None,
+        _ => "uses a non dynamic load balancing method",
+    };
+    Some(format!("Backend does not support dynamic servers : backend '{}' {why}.", proxy.name))
+}
+
 /// `add server`.
 fn add(instance: &Instance, args: &[&str]) -> Reply {
     if let Some(&"help") = args.first() {
@@ -39,11 +49,8 @@ fn add(instance: &Instance, args: &[&str]) -> Reply {
     let Some(proxy) = find_proxy(instance, backend, Proxy::is_be) else {
         return Reply::error("No such backend.");
     };
-    if !takes_new_servers(proxy) {
-        return Reply::error(format!(
-            "Backend does not support dynamic servers : backend '{}' uses a non dynamic load balancing method.",
-            proxy.name
-        ));
+    if let Some(why) = refusal_of_new_servers(proxy) {
+        return Reply::error(why);
     }
     let live = &instance.backends[proxy.id.0 as usize];
     if live.server_by_name(proxy, name).is_some() {

@@ -47,8 +47,7 @@ pub static COMMANDS: &[Command] = &[
         .noted(),
     Command::new("set server", Admin, Run::Now(|call| set(call.instance(), call.args)))
         .help("<bk>/<srv> [opts]", "change the state, health, weight or address of a server")
-        .noted()
-        .lacks("addr of servers of logs"),
+        .noted(),
     Command::new("set maxconn server", Admin, Run::Now(|call| set_maxconn(call.instance(), call.args)))
         .help("<bk>/<srv>", "change the request limit of a server")
         .noted(),

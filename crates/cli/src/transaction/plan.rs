@@ -14,7 +14,7 @@ use thalweg_proxy::worker::Worker;
 
 use super::Change;
 use super::files::Files;
-use crate::commands::change::{NewBackendWords, words as why_not};
+use crate::commands::change::{NewBackendWords, refusal_of_new_servers, words as why_not};
 use crate::commands::server::identity;
 use crate::commands::{NAME_A_SERVER, server_name};
 
@@ -222,11 +222,8 @@ impl Planner<'_> {
     fn add_server(&mut self, name: &str, words: &[&str]) -> Result<(), String> {
         let (backend, server) = server_name(name).ok_or(NAME_A_SERVER)?;
         let proxy = self.backend(backend)?;
-        if !takes_new_servers(proxy) {
-            return Err(format!(
-                "Backend does not support dynamic servers : backend '{}' uses a non dynamic load balancing method.",
-                proxy.name
-            ));
+        if let Some(why) = refusal_of_new_servers(proxy) {
+            return Err(why);
         }
         if self.server(name).is_ok() {
             return Err("Already exists a server with the same name in backend.".into());

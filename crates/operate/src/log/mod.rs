@@ -20,7 +20,7 @@ use thalweg_config::model::{
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
 use thalweg_shared::{AtomicU32, AtomicU64, Mutex, Ordering};
 
-use backend::{LogBackend, ServerStates, Way};
+use backend::{Backends, LogBackend, Outlets};
 use forward::{Message, Rewrite};
 use ring::{Feed, Ring};
 use syslog::{DateCache, Envelope, write_envelope};
@@ -126,8 +126,7 @@ enum Sink {
     Socket(Datagram),
     Descriptor(BorrowedFd<'static>),
     Ring(LogFormatKind, Arc<Ring>),
-    /// With this thread's sockets to the servers that are reached over datagrams.
-    Backend(Arc<LogBackend>, Vec<Option<Datagram>>),
+    Backend(Outlets),
     /// The destination could not be opened; every line is a dropped one.
     Dead,
 }
@@ -142,7 +141,7 @@ impl Sink {
 /// Sends the log lines of one thread.
 pub struct Logger {
     shared: Arc<LogShared>,
-    states: Arc<dyn ServerStates>,
+    log_backends: Arc<dyn Backends>,
     sinks: Vec<(LogDest, Sink)>,
     routes: HashMap<usize, Rc<Route>>,
     dates: DateCache,
@@ -161,7 +160,7 @@ impl Logger {
         program: &str,
         hostname: &str,
         shared: Arc<LogShared>,
-        states: Arc<dyn ServerStates>,
+        log_backends: Arc<dyn Backends>,
     ) -> Logger {
         let hostname = match global.log_send_hostname.as_deref() {
             Some("") => hostname.as_bytes().to_vec(),
@@ -170,7 +169,7 @@ impl Logger {
         };
         Logger {
             shared,
-            states,
+            log_backends,
             sinks: Vec::new(),
             routes: HashMap::new(),
             dates: DateCache::default(),
@@ -228,15 +227,7 @@ impl Logger {
                 None => Sink::Dead,
             },
             LogDest::Backend(name) => match self.shared.backends.iter().find(|b| b.1.name == *name) {
-                Some((_, backend)) => {
-                    let socket = |server: &backend::LogServer| match &server.way {
-                        Some(Way::Datagrams(addr)) => {
-                            Datagram::connect(addr, &DatagramOptions::default()).ok()
-                        }
-                        _ => None,
-                    };
-                    Sink::Backend(Arc::clone(backend), backend.servers.iter().map(socket).collect())
-                }
+                Some((_, backend)) => Sink::Backend(Outlets::new(backend)),
                 None => Sink::Dead,
             },
         };
@@ -377,14 +368,7 @@ impl Logger {
             Sink::Socket(socket) => socket.queue(&self.line),
             Sink::Descriptor(fd) => thalweg_sys::fd::write_if_ready(*fd, &self.line).is_ok(),
             Sink::Ring(_, ring) => ring.push(&self.line),
-            Sink::Backend(backend, sockets) => match backend.choose(&*self.states, &self.line) {
-                Some(chosen) => match (&backend.servers[chosen].way, &mut sockets[chosen]) {
-                    (Some(Way::Stream(ring)), _) => ring.push(&self.line),
-                    (_, Some(socket)) => socket.queue(&self.line),
-                    _ => false,
-                },
-                None => false,
-            },
+            Sink::Backend(outlets) => outlets.send(&*self.log_backends, &self.line),
             Sink::Dead => false,
         };
         if !sent {

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
-use thalweg_config::model::{Server, ServerAddr, ServerTls};
+use super::backend::socket_address;
+use thalweg_config::model::{ProxyId, Server, ServerId, ServerTls};
 use thalweg_runtime::net::SockAddr;
 use thalweg_runtime::{Reason, TaskId, current_task};
 use thalweg_shared::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -143,7 +144,10 @@ impl Ring {
 /// A server that a ring feeds.
 pub struct Feed {
     pub ring: Arc<Ring>,
+    /// Where it is, unless it moved since the start.
     pub server: SockAddr,
+    /// Whose address operators may change; servers of rings stay where they are.
+    pub movable: Option<(ProxyId, ServerId)>,
     /// It is reached over MPTCP.
     pub mptcp: bool,
     /// What segments are signed with.
@@ -163,14 +167,10 @@ impl Feed {
         server: &Server,
         timeouts: (Option<u64>, Option<u64>),
     ) -> Option<Feed> {
-        let address = match &server.addr {
-            ServerAddr::Tcp(addr) => SockAddr::from(*addr),
-            ServerAddr::Unix(path) => SockAddr::Unix(path.as_path().into()),
-            _ => return None,
-        };
         Some(Feed {
             ring: Arc::clone(ring),
-            server: address,
+            server: socket_address(&server.addr)?,
+            movable: None,
             mptcp: server.rare().mptcp,
             md5: server.rare().md5.clone(),
             tls: server.tls.clone().filter(|_| server.traffic_tls().is_some()),

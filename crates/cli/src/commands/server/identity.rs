@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
-use thalweg_config::model::{Mode, PortMode, Proxy, Server, ServerAddr};
+use thalweg_config::model::{PortMode, Proxy, Server, ServerAddr};
 use thalweg_proxy::Instance;
 use thalweg_proxy::backend::health;
 use thalweg_proxy::backend::identity::Identity;
 
-use crate::command;
 use crate::output::Reply;
 
 /// Longest name of a server, in bytes (the reference's).
@@ -28,10 +28,6 @@ pub(crate) fn set(instance: &Instance, proxy: &Proxy, server: &Server, what: &st
     // Other words than `port` say nothing in the reference.
     let port = (args.get(1) == Some(&"port")).then(|| args.get(2).copied().unwrap_or_default());
     match what {
-        // Their lines leave through sockets that were connected at the start.
-        "addr" if proxy.mode == Mode::Log => {
-            command::missing("set server <srv> addr", "servers of logs cannot move at run time")
-        }
         "addr" => backend.change_identity(proxy, server, |now, _| set_address(server, now, first, port)),
         "check-addr" | "check-port" if server.check.is_none() => {
             Reply::warning("health checks are not enabled on this server")
@@ -54,8 +50,19 @@ pub(crate) fn set(instance: &Instance, proxy: &Proxy, server: &Server, what: &st
                     "Server must be in maintenance mode to be renamed (set server <b>/<s> state maint).",
                 );
             }
-            backend
-                .change_identity(proxy, server, |now, is_taken| rename(proxy, server, now, first, is_taken))
+            let renamed =
+                backend.change_identity(proxy, server, |now, is_taken| rename(server, now, first, is_taken));
+            match renamed {
+                Err(refused) => Reply::error(refused),
+                Ok(before) => {
+                    if let (Some(before), Some(worker)) = (before, crate::worker()) {
+                        // Only now: the line may go to servers of this very backend.
+                        let line = format!("Server {}/{first} renamed from '{before}'.", proxy.name);
+                        health::say(&worker, "NOTICE", &line);
+                    }
+                    Reply::notice("Server name updated.")
+                }
+            }
         }
     }
 }
@@ -171,27 +178,21 @@ fn set_check_port(now: &mut Identity, text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// The name that it had, if it was another one.
 fn rename(
-    proxy: &Proxy,
     server: &Server,
     now: &mut Identity,
     name: &str,
     is_taken: &dyn Fn(&str) -> bool,
-) -> Reply {
+) -> Result<Option<Arc<str>>, &'static str> {
     if server.is_referenced {
-        return Reply::error(
+        return Err(
             "Cannot rename: server's name is statically referenced (use-server, track, or sample argument).",
         );
     }
     if is_taken(name) {
-        return Reply::error("A server with the same name already exists in this backend.");
+        return Err("A server with the same name already exists in this backend.");
     }
-    if name != &*now.name {
-        if let Some(worker) = crate::worker() {
-            let line = format!("Server {}/{name} renamed from '{}'.", proxy.name, now.name);
-            health::say(&worker, "NOTICE", &line);
-        }
-        now.name = name.into();
-    }
-    Reply::notice("Server name updated.")
+    let is_new = name != &*now.name;
+    Ok(is_new.then(|| std::mem::replace(&mut now.name, name.into())))
 }
