@@ -1,6 +1,6 @@
 //! Buffers: owned blocks of bytes that belong to one thread.
 //!
-//! A [`Buf`] is what a receive hands out and what a send takes. It is 32 bytes wide, never shared and
+//! A [`Buf`] is what a receive hands out and what a send takes. It is one pointer, never shared, and its bytes are
 //! never copied by moving it around. Where its memory comes from is decided by who made it:
 //!
 //! - the thread's **pool**: blocks of `tune.bufsize` bytes (16 kB unless configured), reused last in first
@@ -12,11 +12,14 @@
 //!
 //! Dropping a buffer gives its memory back to where it came from. A connection that waits for data holds none.
 
+mod part;
 pub(crate) mod pool;
 pub(crate) mod ring;
 
+use part::Part;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -65,16 +68,12 @@ pub(crate) enum Origin {
 ///
 /// It is neither `Send` nor `Sync`: its memory goes back to the pool of the thread that made it.
 pub struct Buf {
-    ptr: NonNull<u8>,
-    start: u32,
-    end: u32,
-    cap: u32,
-    origin: Origin,
+    part: ManuallyDrop<Box<Part>>,
     _thread_local: PhantomData<*mut u8>,
 }
 
-// A receive queue and a send slot hold `Option<Buf>`; both must stay small per connection.
-const _: () = assert!(size_of::<Option<Buf>>() <= 32);
+// It is moved a lot, and what is one word travels in a register.
+const _: () = assert!(size_of::<Option<Buf>>() == size_of::<usize>());
 
 impl Buf {
     /// Takes ownership of a block.
@@ -84,7 +83,8 @@ impl Buf {
     /// dropped, and that `origin` names correctly.
     pub(crate) unsafe fn from_raw(ptr: NonNull<u8>, len: u32, cap: u32, origin: Origin) -> Buf {
         debug_assert!(len <= cap);
-        Buf { ptr, start: 0, end: len, cap, origin, _thread_local: PhantomData }
+        let part = part::take(Part { ptr, start: 0, end: len, cap, origin });
+        Buf { part: ManuallyDrop::new(part), _thread_local: PhantomData }
     }
 
     /// An empty buffer of `tune.bufsize` bytes from this thread's pool, or `None` when `tune.buffers.limit` is
@@ -166,94 +166,94 @@ impl Buf {
     }
 
     /// An empty buffer without any memory behind it; means "end of stream" where a receive returns it.
-    pub const fn empty() -> Buf {
-        Buf {
-            ptr: NonNull::dangling(),
-            start: 0,
-            end: 0,
-            cap: 0,
-            origin: Origin::Heap,
-            _thread_local: PhantomData,
-        }
+    pub fn empty() -> Buf {
+        // SAFETY: there is no byte that anybody could read or write.
+        unsafe { Buf::from_raw(NonNull::dangling(), 0, 0, Origin::Heap) }
     }
 
     /// Number of readable bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        (self.end - self.start) as usize
+        (self.part.end - self.part.start) as usize
     }
 
     /// Whether no byte is readable.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.end == self.start
+        self.part.end == self.part.start
     }
 
     /// Size of the whole block in bytes.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.cap as usize
+        self.part.cap as usize
     }
 
     /// Number of bytes that can still be appended without moving anything.
     #[inline]
     pub fn spare(&self) -> usize {
-        (self.cap - self.end) as usize
+        (self.part.cap - self.part.end) as usize
     }
 
     /// Number of bytes free in front of the readable part.
     #[inline]
     pub fn headroom(&self) -> usize {
-        self.start as usize
+        self.part.start as usize
     }
 
     /// Drops the first `n` readable bytes (at most all of them).
     #[inline]
     pub fn advance(&mut self, n: usize) {
-        self.start += n.min(self.len()) as u32;
+        self.part.start += n.min(self.len()) as u32;
     }
 
     /// Keeps the first `n` readable bytes only (no effect when there are fewer).
     #[inline]
     pub fn truncate(&mut self, n: usize) {
         if n < self.len() {
-            self.end = self.start + n as u32;
+            self.part.end = self.part.start + n as u32;
         }
     }
 
     /// Forgets all bytes and makes the whole block writable again.
     #[inline]
     pub fn clear(&mut self) {
-        self.start = 0;
-        self.end = 0;
+        self.part.start = 0;
+        self.part.end = 0;
     }
 
     /// Moves the readable bytes to the front of the block, so that all free room is behind them.
     pub fn compact(&mut self) {
-        if self.start > 0 {
+        if self.part.start > 0 {
             let len = self.len();
             // SAFETY: both ranges lie in the block; `copy` allows them to overlap.
-            unsafe { std::ptr::copy(self.ptr.as_ptr().add(self.start as usize), self.ptr.as_ptr(), len) };
-            self.start = 0;
-            self.end = len as u32;
+            unsafe {
+                std::ptr::copy(
+                    self.part.ptr.as_ptr().add(self.part.start as usize),
+                    self.part.ptr.as_ptr(),
+                    len,
+                )
+            };
+            self.part.start = 0;
+            self.part.end = len as u32;
         }
     }
 
     /// On an empty buffer, leaves `n` bytes free in front of what will be appended (see [`prepend`](Self::prepend)).
     /// Does nothing when the buffer is not empty or `n` exceeds its capacity.
     pub fn leave_headroom(&mut self, n: usize) {
-        if self.is_empty() && n <= self.cap as usize {
-            self.start = n as u32;
-            self.end = n as u32;
+        if self.is_empty() && n <= self.part.cap as usize {
+            self.part.start = n as u32;
+            self.part.end = n as u32;
         }
     }
 
     /// Puts `bytes` in front of the readable part.
     pub fn prepend(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        if bytes.len() > self.start as usize {
+        if bytes.len() > self.part.start as usize {
             return Err(Full);
         }
-        self.start -= bytes.len() as u32;
+        self.part.start -= bytes.len() as u32;
         self[..bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
@@ -268,11 +268,11 @@ impl Buf {
         unsafe {
             std::ptr::copy_nonoverlapping(
                 bytes.as_ptr(),
-                self.ptr.as_ptr().add(self.end as usize),
+                self.part.ptr.as_ptr().add(self.part.end as usize),
                 bytes.len(),
             );
         }
-        self.end += bytes.len() as u32;
+        self.part.end += bytes.len() as u32;
         Ok(())
     }
 
@@ -286,13 +286,15 @@ impl Buf {
     #[inline]
     pub fn unused_mut(&mut self) -> &mut [u8] {
         // SAFETY: `end..cap` lies in the block, is initialised (see `from_raw`) and borrowed mutably through `self`.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().add(self.end as usize), self.spare()) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.part.ptr.as_ptr().add(self.part.end as usize), self.spare())
+        }
     }
 
     /// Makes the first `n` bytes of [`unused_mut`](Self::unused_mut) readable (at most all of them).
     #[inline]
     pub fn commit(&mut self, n: usize) {
-        self.end += n.min(self.spare()) as u32;
+        self.part.end += n.min(self.spare()) as u32;
     }
 
     /// Takes the first `n` readable bytes out as a buffer of their own. The smaller part is copied, except that the rest
@@ -304,7 +306,7 @@ impl Buf {
             return std::mem::replace(self, Buf::empty());
         }
         let rest = self.len() - n;
-        if n <= rest || (self.origin == Origin::Bulk && rest > pool::default_size()) {
+        if n <= rest || (self.part.origin == Origin::Bulk && rest > pool::default_size()) {
             let head = Buf::copy_of(&self[..n]);
             self.advance(n);
             self.leave_bulk();
@@ -321,12 +323,12 @@ impl Buf {
     /// copied out of it (see [`into_owned`](Self::into_owned)).
     #[inline]
     pub fn is_from_ring(&self) -> bool {
-        matches!(self.origin, Origin::Ring(_))
+        matches!(self.part.origin, Origin::Ring(_))
     }
 
     /// Leaves a bulk buffer for one of the usual size, if it holds no more than that one can.
     pub(crate) fn leave_bulk(&mut self) {
-        if self.origin == Origin::Bulk
+        if self.part.origin == Origin::Bulk
             && let Some(mut usual) = Buf::with_capacity_default()
             && usual.extend_from_slice(self).is_ok()
         {
@@ -344,7 +346,7 @@ impl Buf {
     #[inline]
     pub(crate) fn read_ptr(&self) -> *const u8 {
         // SAFETY: `start` never exceeds the capacity.
-        unsafe { self.ptr.as_ptr().add(self.start as usize) }
+        unsafe { self.part.ptr.as_ptr().add(self.part.start as usize) }
     }
 }
 
@@ -361,29 +363,34 @@ impl DerefMut for Buf {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as `deref`, and `&mut self` makes the borrow exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().add(self.start as usize), self.len()) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.part.ptr.as_ptr().add(self.part.start as usize), self.len())
+        }
     }
 }
 
 impl Drop for Buf {
     #[inline]
     fn drop(&mut self) {
-        match self.origin {
-            Origin::Pool => pool::release(self.ptr, self.cap),
-            Origin::Bulk => pool::release_bulk(self.ptr),
+        // SAFETY: nobody looks at it again.
+        let part = unsafe { ManuallyDrop::take(&mut self.part) };
+        match part.origin {
+            Origin::Pool => pool::release(part.ptr, part.cap),
+            Origin::Bulk => pool::release_bulk(part.ptr),
             Origin::Ring(bid) => ring::release(bid),
             Origin::Heap => {
-                if self.cap != 0 {
-                    pool::heap_free(self.ptr, self.cap as usize);
+                if part.cap != 0 {
+                    pool::heap_free(part.ptr, part.cap as usize);
                 }
             }
         }
+        part::give(part);
     }
 }
 
 impl fmt::Debug for Buf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buf({:?}, {}..{} of {})", self.origin, self.start, self.end, self.cap)
+        write!(f, "Buf({:?}, {}..{} of {})", self.part.origin, self.part.start, self.part.end, self.part.cap)
     }
 }
 
@@ -450,14 +457,14 @@ mod tests {
             b.commit(BULK_SIZE);
             let head = b.split_to(n);
             assert_eq!((head.len(), b.len()), (n, BULK_SIZE - n));
-            (head.origin, b.origin)
+            (head.part.origin, b.part.origin)
         };
         assert_eq!(split(100), (Origin::Heap, Origin::Bulk));
         assert_eq!(split(BULK_SIZE - DEFAULT_SIZE - 1), (Origin::Heap, Origin::Bulk));
         assert_eq!(split(BULK_SIZE - DEFAULT_SIZE), (Origin::Bulk, Origin::Heap));
         let mut b = Buf::bulk().unwrap();
         b.commit(1000);
-        assert_eq!((b.split_to(10).origin, b.origin), (Origin::Heap, Origin::Pool));
+        assert_eq!((b.split_to(10).part.origin, b.part.origin), (Origin::Heap, Origin::Pool));
     }
 
     #[test]

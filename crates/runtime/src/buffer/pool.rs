@@ -10,7 +10,7 @@
 //! cannot hold more memory with them than that, and whoever finds none left takes a block of the usual size. Where
 //! `tune.buffers.limit` is set there are none.
 
-use super::{BULK_MARGIN, BULK_SIZE, Buf, DEFAULT_SIZE, Origin};
+use super::{BULK_MARGIN, BULK_SIZE, Buf, DEFAULT_SIZE, Origin, part};
 use crate::memory;
 use crate::pool::{Stock, TakeStock};
 use crate::task::{Reason, TaskId, current_task};
@@ -410,6 +410,7 @@ pub(crate) fn trim() {
             block_free(ptr, BULK_BLOCK);
         }
     });
+    part::trim();
 }
 
 /// From time to time: returns half of the blocks that nobody needed since the last call, those used longest ago. Returns
