@@ -11,10 +11,12 @@ const FIXED: u64 = 300;
 const FRESH: u64 = 100;
 
 /// Seeds that find a defect that there was, with the plans as they are now: `make simulate-planted BUG=...` puts it back.
-const ONCE_FAILED: [(u64, &str); 6] = [
+const ONCE_FAILED: [(u64, &str); 8] = [
     (102, "deaf-listener: a listener that could not be registered again at once never accepted again"),
     (131, "cut-at-close: the last response on a kept connection was cut when the connection was closed"),
     (136, "former-line: connections that a server's former line made were used for its new one"),
+    (1023, "a connection of HTTP/2 that was made during a soft stop stayed in its pool"),
+    (2684, "a body of HTTP/2 that was buffered, somewhat larger than a buffer, was taken for cut"),
     (1_014_497, "an earlier response was cut when the client ended its direction under the next request"),
     (
         1_011_671,

@@ -199,6 +199,35 @@ fn large_bodies_both_ways_and_many_at_once() {
 }
 
 /// One stream that is not read stalls no other, and goes on when it is.
+/// The end of a body that has no length is known, however much of it was waited for.
+#[test]
+fn a_body_that_is_waited_for_may_be_larger_than_a_buffer() {
+    each_driver(|io| {
+        let server = telling();
+        let proxy = before(&server, "option http-buffer-request").start(io);
+        let mut client = client(&proxy);
+        // About the size of a buffer, and some frames more.
+        for len in [16_384, 16_385, 16_397, 17_000, 18_000, 40_000] {
+            let body = "abcdefghij".repeat(4_000);
+            let id = client.open("POST", "/", &[], false);
+            for part in body.as_bytes()[..len - 1].chunks(1_000) {
+                client.data(id, part, false);
+            }
+            client.data(id, &body.as_bytes()[len - 1..len], true);
+            let answer = client.answer(id);
+            assert_eq!(answer.status, 200, "{len}");
+            assert!(answer.text().ends_with(&format!("|{}|", &body[..len])), "{len}");
+            // The end in a frame of its own.
+            let id = client.open("POST", "/", &[], false);
+            client.data(id, b"abc", false);
+            client.data(id, b"", true);
+            assert!(client.answer(id).text().ends_with("|abc|"));
+        }
+        drop(client);
+        proxy.finish(server);
+    });
+}
+
 #[test]
 fn a_reader_that_stops_stalls_nobody_else() {
     each_driver(|io| {

@@ -104,7 +104,7 @@ fn added(port: &mut Port, buf: Buf) -> More {
 
 /// Looks once whether the client is still there, after its body was buffered.
 fn look_for_end(client: &mut Port) {
-    if client.eof || client.look().ended() {
+    if client.eof || client.has_whole_body() {
         return;
     }
     match client.poll_recv() {
@@ -118,7 +118,7 @@ fn look_for_end(client: &mut Port) {
 /// A request whose body ended too early, as far as it was received, is noted to be cut.
 pub fn note_cut(stream: &mut Stream<'_>) {
     look_for_end(stream.client);
-    stream.cut |= stream.client.eof && !stream.client.look().ended();
+    stream.cut |= stream.client.eof && !stream.client.has_whole_body();
 }
 
 /// Buffers the request's body until it is complete, `at_least` bytes of it are there, or the buffer is full.
@@ -149,7 +149,7 @@ pub async fn body_of_client<'a>(
         }
         if stream.client.eof {
             // Who was to serve it is decided first, as that is where it counts.
-            stream.cut = true;
+            stream.cut = !stream.client.has_whole_body();
             return Ok(());
         }
         return Err(stream.stop(Cause::BodyTimeout));
