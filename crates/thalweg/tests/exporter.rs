@@ -59,6 +59,11 @@ fn what_was_counted_is_exported() {
         ] {
             assert_eq!(value(&text, sample).as_deref(), Some(expected), "{sample}");
         }
+        // Servers that are not checked have no number there, and it is a counter all the same.
+        for name in ["check_failures", "check_up_down", "downtime_seconds"] {
+            let kind = format!("# TYPE haproxy_server_{name}_total counter\n");
+            assert!(text.contains(&kind), "{text}");
+        }
         let described = get(&proxy, "?scope=frontend&desc-labels&extra-counters").text();
         let sample = "haproxy_frontend_h1_total_streams{proxy=\"fe\",desc=\"my fe\",mod=\"h1\"}";
         assert!(described.contains("desc=\"my"), "{described}");
@@ -140,8 +145,13 @@ fn shape(text: &str) -> BTreeSet<String> {
         .filter(|line| {
             !line.starts_with("# HELP") && !line.contains("haproxy_resolver") && !line.contains("sticktable")
         })
-        // The reference calls this one a gauge where its first sample is no number.
-        .filter(|line| !line.starts_with("# TYPE haproxy_backend_downtime_seconds_total"))
+        // The reference calls these gauges where their first sample is no number.
+        .filter(|line| {
+            let kind = line.strip_prefix("# TYPE haproxy_").unwrap_or_default();
+            !["backend_downtime_", "server_downtime_", "server_check_failures_", "server_check_up_down_"]
+                .iter()
+                .any(|name| kind.starts_with(name))
+        })
         .filter(|line| !line.contains("build_info{") && !line.contains("process_node{"))
         .map(|line| match line.strip_prefix("# TYPE") {
             Some(kind) => kind.to_owned(),

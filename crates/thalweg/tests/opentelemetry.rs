@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
+use support::tls::{self, Authority};
 use support::{Proxy, Request, Server, Setup, each_driver, eventually, ok};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -347,6 +348,51 @@ fn metrics_are_sent() {
         eventually("they are counted", || (counted(&proxy, "metrics_sent") != "0").then_some(()));
         drop(proxy);
         drop((server, collector));
+    });
+}
+
+/// A collector may be told in private, and has to show who it is.
+#[test]
+fn collectors_may_speak_tls() {
+    each_driver(|io| {
+        let (authority, server) = (Authority::new("Root"), telling());
+        let selection = tls::server(&authority.issue("collector.example.com"), |_| {});
+        let (sender, messages) = channel();
+        let sender = Mutex::new(sender);
+        let collector = Server::start(move |conn, _| {
+            let Ok(mut conn) = conn.try_accept_tls(&selection) else { return };
+            while let Some(request) = conn.next_request() {
+                let message = serde_json::from_slice(&request.body).expect("JSON");
+                // The test may be over.
+                let _ = sender.lock().unwrap().send((request, message));
+                if conn.try_send(ok("{}")).is_err() {
+                    return;
+                }
+            }
+        });
+        let ca = authority.path("ca.pem");
+        let lines = |host: &str| {
+            format!(
+                "opentelemetry\nserver otlp {} ssl verify required ca-file {ca} no-sni-auto verifyhost {host}\ninterval 20ms\n\
+                 frontend fe\nbind <@fe>\nno log\ndefault_backend be\nbackend be\nserver s1 {}\n",
+                collector.addr, server.addr
+            )
+        };
+        let right = Setup::http(&lines("collector.example.com")).start(io);
+        ask(&right, "");
+        let span = next(&messages);
+        assert_eq!(attribute(&span, "thalweg.server"), "s1", "over {io}");
+        drop(right);
+        let mut wrong = Setup::http(&lines("other.example.com")).start(io);
+        ask(&wrong, "");
+        wrong.signal(support::Signal::User1);
+        assert_eq!(wrong.end(), (Some(0), None), "over {io}");
+        assert!(
+            wrong.output().contains("collector otlp was not told : TLS was not agreed on."),
+            "{}",
+            wrong.output()
+        );
+        assert!(messages.try_recv().is_err(), "over {io}: whoever it is was told");
     });
 }
 
