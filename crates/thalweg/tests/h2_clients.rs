@@ -714,3 +714,27 @@ fn settings_for_odd_clients() {
         }
     });
 }
+
+/// A server that answers before it has the request, from a client that does not go on with it once it has the answer, as curl: the
+/// answer is whole, and the stream ends without an error (RFC 9113 section 8.1).
+#[test]
+fn an_early_answer_is_whole_for_who_stops_sending() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            conn.until(b"\r\n\r\n");
+            conn.send(ok("early"));
+            // Until the connection ends.
+            let _ = conn.try_until(b"never");
+        });
+        let proxy = before(&server, "timeout client 300ms").start(io);
+        let mut client = client(&proxy);
+        let id = client.open("POST", "/", &[("content-length", "10")], false);
+        client.data(id, b"12345", false);
+        client.until("the stream is over", |client| client.so_far(id).reset.is_some());
+        let answer = client.so_far(id);
+        assert_eq!((answer.status, answer.text(), answer.whole), (200, "early".to_owned(), true));
+        assert_eq!(answer.reset, Some(ErrorCode::NoError));
+        drop(client);
+        proxy.finish(server);
+    });
+}
