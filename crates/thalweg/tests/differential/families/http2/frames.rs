@@ -76,7 +76,12 @@ pub fn broken_head(draw: &mut Draw, stream: u32, list: &List) -> (&'static str, 
         10 => ("stream-0", frame(Kind::Headers, both, 0, &bytes)),
         11 => (
             "padding-long",
-            frame(Kind::Headers, both | flag::PADDED, stream, &[&[250], &bytes[..20]].concat()),
+            frame(
+                Kind::Headers,
+                both | flag::PADDED,
+                stream,
+                &[&[250], &bytes[..bytes.len().min(20)]].concat(),
+            ),
         ),
         12 => {
             let depends = [&stream.to_be_bytes()[..], &[16], &bytes].concat();
