@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
 use thalweg_live::{Gone, Growing, Lease};
 use thalweg_operate::log::LogShared;
-use thalweg_runtime::Handle;
+use thalweg_runtime::{Handle, clock};
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
 use thalweg_shared::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex};
 use thalweg_shared::{MutexGuard, Ordering, RwLock};
@@ -232,6 +232,8 @@ pub struct Live {
     /// Connections per thread, to hand new ones to the least busy.
     pub thread_load: Box<[AtomicU32]>,
     stopping: AtomicU8,
+    /// When the stop began, by the clock of the loop; 0: it did not.
+    stopping_since_ms: AtomicU64,
     /// Threads that no longer accept, during a soft stop.
     stopped_threads: AtomicU32,
     handle: OnceLock<Handle>,
@@ -446,6 +448,7 @@ impl Live {
             start_wall_us,
             thread_load: (0..nbthread).map(|_| AtomicU32::new(0)).collect(),
             stopping: AtomicU8::new(0),
+            stopping_since_ms: AtomicU64::new(0),
             stopped_threads: AtomicU32::new(0),
             handle: OnceLock::new(),
             services: OnceLock::new(),
@@ -594,8 +597,16 @@ impl Live {
         }
     }
 
+    /// When the stop began, in milliseconds of the loop's clock; 0 before.
+    pub fn stopping_since_ms(&self) -> u64 {
+        self.stopping_since_ms.load(Ordering::Relaxed)
+    }
+
     /// Begins or hastens the end; it never goes back.
     pub fn stop(&self, how: Stopping) {
+        // Who was first stays.
+        let now_ms = clock::now_ms().max(1);
+        let _ = self.stopping_since_ms.compare_exchange(0, now_ms, Ordering::SeqCst, Ordering::SeqCst);
         self.stopping.fetch_max(how as u8, Ordering::SeqCst);
     }
 }

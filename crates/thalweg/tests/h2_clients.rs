@@ -645,6 +645,25 @@ fn a_soft_stop_in_two_steps() {
     });
 }
 
+/// `close-spread-time infinite`: nobody is told of a soft stop, and streams go on.
+#[test]
+fn a_soft_stop_may_be_kept_from_clients() {
+    each_driver(|io| {
+        let text = "frontend fe\nbind <@fe> proto h2\nhttp-request return status 200\n";
+        let proxy = Setup::http(text).global("close-spread-time infinite").start(io);
+        let mut client = client(&proxy);
+        let before = client.open("GET", "/", &[], true);
+        assert_eq!(client.answer(before).status, 200);
+        proxy.signal(support::Signal::User1);
+        support::eventually("the stop is announced", || proxy.output().contains("fe stopped").then_some(()));
+        for _ in 0..2 {
+            let after = client.open("GET", "/", &[], true);
+            assert_eq!(client.answer(after).status, 200);
+        }
+        assert!(client.goaways.is_empty(), "{:?}", client.goaways);
+    });
+}
+
 /// `idle-ping`: who answers stays beyond `timeout client`, who does not is left when the next question is due.
 #[test]
 fn idle_clients_are_asked_whether_they_are_there() {

@@ -1,5 +1,6 @@
 //! The client's side: listeners and sessions.
 
+mod dismissal;
 pub mod listener;
 mod private;
 pub mod reverse;

@@ -661,14 +661,7 @@ impl Stay {
 /// When an idle connection is closed during a soft stop that is noticed at `now_ms`; `None`: it waits for its next
 /// request (`option idle-close-on-response`, `close-spread-time`).
 fn leave_idle_at(worker: &Worker, fe: &Proxy, now_ms: u64) -> Option<u64> {
-    if fe.opts.idle_close_on_response {
-        return None;
-    }
-    match global(worker).close_spread_time_ms {
-        None | Some(0) => Some(now_ms),
-        Some(u64::MAX) => None,
-        Some(spread) => Some(now_ms + worker.next_random() % spread),
-    }
+    if fe.opts.idle_close_on_response { None } else { worker.leaves_at(now_ms) }
 }
 
 /// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,

@@ -87,6 +87,7 @@ pub async fn serve(
         idle_since_ms: clock::now_ms(),
         served: false,
         announced_ms: 0,
+        announce_at_ms: None,
         left_ms: 0,
         ending: None,
         stopping: Stopping::No,
@@ -119,6 +120,8 @@ struct Sitting {
     served: bool,
     /// When the client was told of the end; 0: it was not.
     announced_ms: u64,
+    /// When a soft stop is announced (`close-spread-time`), once it was noticed; [`NEVER`]: it is not.
+    announce_at_ms: Option<u64>,
     /// When the client was told that no more streams are taken, and there was none; 0: it was not.
     left_ms: u64,
     /// Nothing more comes; true: what was sent shall arrive.
@@ -351,10 +354,18 @@ impl Sitting {
             return;
         }
         self.stopping = stopping;
+        let now = clock::now_ms();
+        if stopping == Stopping::Soft && self.announced_ms == 0 {
+            let at = *self.announce_at_ms.get_or_insert_with(|| worker.leaves_at(now).unwrap_or(NEVER));
+            if now < at {
+                timer::want(at);
+                return;
+            }
+        }
         if self.announced_ms == 0 {
-            self.announced_ms = clock::now_ms();
+            self.announced_ms = now;
             self.carrier.mux.announce_end();
-        } else if self.carrier.mux.take_pong() || clock::now_ms() >= self.announced_ms + ANNOUNCE_MS {
+        } else if self.carrier.mux.take_pong() || now >= self.announced_ms + ANNOUNCE_MS {
             self.carrier.mux.goaway(ErrorCode::NoError);
         } else {
             timer::want(self.announced_ms + ANNOUNCE_MS);

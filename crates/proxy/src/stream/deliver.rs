@@ -236,7 +236,7 @@ fn is_of_no_version(response: &Head) -> bool {
 #[inline]
 fn final_head(stream: &mut Stream<'_>, fe: &Proxy, maker: Maker) -> Option<Buf> {
     let closes = take_connection_options(&mut stream.state.response)
-        || stream.worker.leaves(stream.session.listener)
+        || stream.worker.dismisses(stream.session.listener)
         || fe.opts.httpclose
         || is_of_no_version(&stream.state.response);
     if closes {
