@@ -145,10 +145,13 @@ fn agent(input: &[u8], last: bool) -> Answer {
     }
 }
 
+/// The shortest answer of PostgreSQL that asks for nothing: its letter, its length and a number.
+const PGSQL_ANSWER_LEN: usize = 9;
+
 fn pgsql(input: &[u8], last: bool) -> Answer {
     let bad = |status, code, info: String| Answer::Bad { status, code, info };
     match input {
-        [b'R', ..] if input.len() >= 9 => {
+        [b'R', ..] if input.len() >= PGSQL_ANSWER_LEN => {
             Answer::Good { len: input.len(), code: 0, info: "PostgreSQL server is ok".into() }
         }
         // An error is a list of fields, each a letter and a text; what follows the first letter is shown.
@@ -157,7 +160,10 @@ fn pgsql(input: &[u8], last: bool) -> Answer {
             bad(Status::L7Response, None, text(message.trim_ascii()))
         }
         [] | [b'R' | b'E', ..] if !last => Answer::Wait,
-        _ if last => bad(Status::L7Status, Some(0), "PostgreSQL unknown error".into()),
+        // Nothing that follows makes an answer of it.
+        _ if last || input.len() >= PGSQL_ANSWER_LEN => {
+            bad(Status::L7Status, Some(0), "PostgreSQL unknown error".into())
+        }
         _ => Answer::Wait,
     }
 }
@@ -341,6 +347,8 @@ mod tests {
             (Pgsql, b"E\0\0\0\x08abc\0", false, "L7RSP None bc"),
             (Pgsql, b"junk", false, "wait"),
             (Pgsql, b"junk", true, "L7STS Some(0) PostgreSQL unknown error"),
+            (Pgsql, b"junk", false, "wait"),
+            (Pgsql, b"HTTP/1.1 ", false, "L7STS Some(0) PostgreSQL unknown error"),
             (Agent, b"", false, "wait"),
             (Agent, b"", true, "L7RSP None TCPCHK got an empty response at step 2"),
             (Agent, b"up", false, "wait"),
