@@ -4,9 +4,10 @@ use thalweg_live::Growing;
 
 use crate::algorithm::{Choice, Method, Usable};
 use crate::estimates::Estimates;
+use crate::hash::NodeKey;
 use crate::load::{Load, LoadNow};
 use crate::retry_budget::RetryBudget;
-use crate::settings::{NodeKey, PreserveAffinity, ServerSpec, Settings};
+use crate::settings::{PreserveAffinity, ServerSpec, Settings};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::tournament::{Tournaments, less_loaded};
 use crate::turns::Entry;

@@ -33,8 +33,8 @@ pub mod zone;
 
 pub use algorithm::{Algorithm, Traits, Written};
 pub use balancer::{Balancer, Held, NeverFull, PickContext, ServerIndex, ServerView, View, slowstart_weight};
-pub use hash::{HashFunction, KeyHash, UriKey, domain_only};
+pub use hash::{HashFunction, HashMethod, KeyHash, NodeKey, UriKey, domain_only};
 pub use load::LoadNow;
 pub use queue::{Limits, Place, Priority, Queue, Turn};
 pub use retry_budget::RetryBudget;
-pub use settings::{HashMethod, NodeKey, PreserveAffinity, ServerSpec, Settings};
+pub use settings::{PreserveAffinity, ServerSpec, Settings};

@@ -11,7 +11,8 @@ use thalweg_http::Head;
 use thalweg_sample::Expr;
 use thalweg_sample::logformat::LogFormat;
 
-use crate::dialect::{Answer, Dialect};
+use crate::answer::Answer;
+use crate::dialect::Dialect;
 use crate::framed::Frames;
 use crate::grpc;
 use crate::http::{self, Rendered, Response};

@@ -2,6 +2,7 @@
 //! bytes that arrived so far to what they mean; nothing is kept between calls.
 
 use crate::Status;
+use crate::answer::Answer;
 
 /// An answer that a built-in check waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +26,6 @@ pub enum Dialect {
     Grpc,
     /// A line of an agent ([`crate::agent`]), which its owner reads.
     Agent,
-}
-
-/// What an answer means so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// Not complete.
-    Wait,
-    /// As it should be. How many bytes it took, its code, what to say about it.
-    Good { len: usize, code: i64, info: String },
-    /// Not so.
-    Bad { status: Status, code: Option<i64>, info: String },
 }
 
 impl Dialect {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use thalweg_http::Head;
 
 use crate::Status;
-use crate::dialect::Answer;
+use crate::answer::Answer;
 use crate::http::Response;
 use crate::program::{HttpRequest, Text};
 

@@ -10,6 +10,7 @@
 //! - [`Health`] counts verdicts: `rise` good ones bring a server up, `fall` bad ones take it down.
 
 pub mod agent;
+mod answer;
 mod conversation;
 mod dialect;
 mod framed;

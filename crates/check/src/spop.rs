@@ -2,7 +2,7 @@
 //! to one, and whether its answer is a greeting.
 
 use crate::Status;
-use crate::dialect::Answer;
+use crate::answer::Answer;
 
 /// The bytes of a frame's metadata: type, flags, numbers of stream and frame.
 const METADATA: usize = 7;

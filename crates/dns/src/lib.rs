@@ -9,16 +9,17 @@
 //!   and those who wait for an answer. It is fed with messages and the time, and is asked what to send, what happened and
 //!   when it wants to be called again.
 
+mod families;
 mod lookup;
 pub mod message;
 mod name;
 mod offer;
 mod resolver;
 
-pub use lookup::{Families, Status};
+pub use families::Families;
+pub use lookup::{Key, Status, Ticket};
 pub use name::{Name, NameError};
 pub use offer::{Network, Preference};
 pub use resolver::{
-    By, Event, Follow, Followed, Key, LOOKUPS_MAX, Loss, Resolved, Resolver, Settings, Tally, Ticket,
-    Transmit,
+    By, Event, Follow, Followed, LOOKUPS_MAX, Loss, Resolved, Resolver, Settings, Tally, Transmit,
 };

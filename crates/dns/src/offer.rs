@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use crate::lookup::Families;
+use crate::families::Families;
 use crate::message::RECORDS_MAX;
 
 /// A network, to be preferred (`resolve-net`).

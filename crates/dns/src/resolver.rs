@@ -11,7 +11,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 
-use crate::lookup::{Families, Lookup, Plan, Status, Step};
+use crate::families::Families;
+use crate::lookup::{Key, Lookup, Plan, Status, Step, Ticket};
 use crate::message::{self, Answer, Found, PAYLOAD_MAX, Question, Refusal};
 use crate::name::Name;
 use crate::offer::Preference;
@@ -81,19 +82,6 @@ const DENIED_MAX_MS: u64 = 60_000;
 
 /// Numbers that are in use at most: a free one is found soon.
 const IDS_MAX: usize = 1 << 15;
-
-/// A server that follows a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    /// Servers of one group do not share addresses: their backend.
-    pub group: u32,
-    /// Which one of them.
-    pub server: u32,
-}
-
-/// Somebody who waits for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket(pub u64);
 
 /// What a server follows.
 #[derive(Clone, Debug, PartialEq, Eq)]

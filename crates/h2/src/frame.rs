@@ -2,15 +2,12 @@
 
 use crate::error::ErrorCode;
 use crate::settings::Change;
+pub use crate::settings::{PAYLOAD_MAX, PAYLOAD_MIN};
 
 /// Octets in front of every frame's payload.
 pub const HEADER_LEN: usize = 9;
 /// What a client sends first (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// The largest payload that a peer must take before settings say otherwise.
-pub const PAYLOAD_MIN: usize = 16_384;
-/// The largest payload that settings can allow.
-pub const PAYLOAD_MAX: usize = (1 << 24) - 1;
 
 /// Types of frames (RFC 9113 section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

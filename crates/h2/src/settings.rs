@@ -1,7 +1,11 @@
 //! Settings (RFC 9113 section 6.5, RFC 8441 section 3).
 
 use crate::error::ErrorCode;
-use crate::frame::{PAYLOAD_MAX, PAYLOAD_MIN};
+
+/// The largest payload that a peer must take before settings say otherwise.
+pub const PAYLOAD_MIN: usize = 16_384;
+/// The largest payload that settings can allow.
+pub const PAYLOAD_MAX: usize = (1 << 24) - 1;
 
 /// The largest window (RFC 9113 section 6.9.1).
 pub const WINDOW_MAX: u32 = (1 << 31) - 1;

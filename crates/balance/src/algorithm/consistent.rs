@@ -3,9 +3,8 @@
 
 use super::{Choice, Choose, Traits, Usable, Written};
 use crate::balancer::ServerView;
-use crate::hash::avalanche;
+use crate::hash::{NodeKey, avalanche};
 use crate::ring::{Ring, seed_of_id};
-use crate::settings::NodeKey;
 
 pub(super) const TRAITS: Traits = Traits::new("hash", Written::ByKey);
 

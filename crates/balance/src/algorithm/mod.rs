@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use crate::balancer::{Balancer, PickContext, Plan, ServerIndex, ServerView, Status};
 use crate::estimates::Estimates;
+use crate::hash::HashMethod;
 use crate::load::LoadNow;
-use crate::settings::HashMethod;
 use crate::turns::{Entry, Schedule};
 
 macro_rules! algorithms {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use super::{By, Event, Follow, Followed, Key, Loss, Resolver};
-use crate::lookup::{Families, Place, Plan, Status};
+use crate::families::Families;
+use crate::lookup::{Place, Plan, Status};
 use crate::message::{RECORDS_MAX, Service};
 use crate::name::Name;
 
