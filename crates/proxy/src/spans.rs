@@ -98,10 +98,11 @@ impl Thread {
         self.spans.batch.borrow_mut().take()
     }
 
-    /// What became of spans that were taken. If no others wait, the process may end as far as this thread's are concerned.
-    pub fn spans_done(&self, count: u64, sent: bool) {
-        let counters = &self.counters().spans;
-        if sent { &counters.sent } else { &counters.failed }.add(count);
+    /// Spans that were taken were sent, and this many of them `rejected`. If no others wait, the process may end as far as this thread's are concerned.
+    pub fn spans_done(&self, count: u64, rejected: u64) {
+        let (counters, rejected) = (&self.counters().spans, rejected.min(count));
+        counters.sent.add(count - rejected);
+        counters.failed.add(rejected);
         if self.waiting_spans() == Waiting::None && self.spans.hold_the_end.replace(false) {
             self.live.unsent_spans.0.fetch_sub(1, Ordering::SeqCst);
             crate::stop_when_idle(&self.live);

@@ -286,6 +286,20 @@ fn a_collector_that_is_busy_is_asked_again() {
     });
 }
 
+/// A collector may take a message and not all of its spans.
+#[test]
+fn spans_that_are_rejected_are_counted() {
+    each_driver(|io| {
+        let (collector, server) =
+            (Server::http(|_| ok("{\"partialSuccess\":{\"rejectedSpans\":\"1\"}}")), telling());
+        let proxy = setup(&server, &collector, "", "").start(io);
+        ask(&proxy, "");
+        eventually("it is lost", || (counted(&proxy, "spans_failed") == "1").then_some(()));
+        assert_eq!(counted(&proxy, "spans_sent"), "0", "over {io}");
+        proxy.finish((collector, server));
+    });
+}
+
 /// Traffic goes on while nobody takes spans, and no more of them wait than there is room for.
 #[test]
 fn a_collector_that_hangs_holds_nobody_up() {

@@ -9,7 +9,7 @@ use thalweg_config::model::{OpenTelemetry, Server, ServerAddr};
 use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
 use thalweg_http::semantics::{BodyLength, RequestContext, is_interim};
 use thalweg_http::{Head, Method};
-use thalweg_otel::{CONTENT_TYPE, is_retryable};
+use thalweg_otel::{CONTENT_TYPE, is_retryable, rejected_spans};
 use thalweg_proxy::Stopping;
 use thalweg_proxy::connection::handshake;
 use thalweg_proxy::connection::transport::Transport;
@@ -41,6 +41,15 @@ pub struct Collector {
     /// The one that is told.
     at: usize,
     connection: Option<Transport>,
+}
+
+/// What a collector answered.
+struct Answer {
+    status: u16,
+    /// Spans that it did not take although it took the message.
+    rejected: u64,
+    /// The connection may be used again.
+    keep: bool,
 }
 
 /// Why a message was not taken.
@@ -98,18 +107,18 @@ impl Collector {
         }
     }
 
-    /// Hands a message over, to another collector if one fails.
+    /// Hands a message over, to another collector if one fails. Gives how many of its spans were not taken.
     ///
     /// # Errors
     /// Nobody took it; why the last one did not.
-    pub async fn tell(&mut self, path: &str, message: &[u8]) -> Result<(), Failure> {
+    pub async fn tell(&mut self, path: &str, message: &[u8]) -> Result<u64, Failure> {
         let (mut attempts, mut pause_ms) = (0, PAUSE_MS);
         loop {
             attempts += 1;
             let own = Rc::clone(&self.own);
             let why = match in_time(&own, self.settings.timeout_ms, self.post(path, message)).await {
-                Some(Ok(200..=299)) => return Ok(()),
-                Some(Ok(status)) => Failure::Status(status),
+                Some(Ok(Answer { status: 200..=299, rejected, .. })) => return Ok(rejected),
+                Some(Ok(answer)) => Failure::Status(answer.status),
                 Some(Err(why)) => why,
                 None => Failure::no_answer("it took too long"),
             };
@@ -136,8 +145,8 @@ impl Collector {
         .await;
     }
 
-    /// One attempt: the status of the answer.
-    async fn post(&mut self, path: &str, message: &[u8]) -> Result<u16, Failure> {
+    /// One attempt.
+    async fn post(&mut self, path: &str, message: &[u8]) -> Result<Answer, Failure> {
         let (mut transport, kept) = match self.connection.take() {
             Some(transport) => (transport, true),
             None => (self.connect().await?, false),
@@ -150,9 +159,9 @@ impl Collector {
             }
             answered => answered,
         };
-        let (status, keep) = answered?;
-        self.connection = keep.then_some(transport);
-        Ok(status)
+        let answer = answered?;
+        self.connection = answer.keep.then_some(transport);
+        Ok(answer)
     }
 
     async fn connect(&self) -> Result<Transport, Failure> {
@@ -198,8 +207,8 @@ impl Collector {
         head.into_bytes()
     }
 
-    /// Sends a message and reads the answer: its status, and whether the connection may be used again.
-    async fn exchange(&self, io: &mut Transport, path: &str, message: &[u8]) -> Result<(u16, bool), Failure> {
+    /// Sends a message and reads the answer.
+    async fn exchange(&self, io: &mut Transport, path: &str, message: &[u8]) -> Result<Answer, Failure> {
         let head = self.head(path, message.len());
         for part in [&head[..], message].into_iter().flat_map(|part| part.chunks(SEND_MAX)) {
             // What is left of a handshake, or of the part before.
@@ -234,12 +243,13 @@ impl Collector {
             _ => None,
         };
         let Some(whole) = whole.filter(|whole| *whole <= ANSWER_MAX) else {
-            return Ok((head.status(), false));
+            return Ok(Answer { status: head.status(), rejected: 0, keep: false });
         };
         while answer.len() < whole {
             receive(io, &mut answer).await?;
         }
-        Ok((head.status(), framing.keep_alive && answer.len() == whole))
+        let rejected = rejected_spans(&answer[body_at..whole]);
+        Ok(Answer { status: head.status(), rejected, keep: framing.keep_alive && answer.len() == whole })
     }
 }
 

@@ -59,8 +59,8 @@ async fn send_spans(own: Rc<Thread>, settings: Arc<OpenTelemetry>, resource: Res
     loop {
         enough_spans(&own, &mut teller.collector, settings.interval_ms).await;
         let (spans, count) = own.take_spans();
-        let sent = teller.tell(&own, TRACES_PATH, &resource.with_spans(&spans)).await;
-        own.spans_done(count, sent);
+        let rejected = teller.tell(&own, TRACES_PATH, &resource.with_spans(&spans)).await.unwrap_or(count);
+        own.spans_done(count, rejected);
     }
 }
 
@@ -112,9 +112,9 @@ async fn tell_metrics(own: &Rc<Thread>, teller: &mut Teller, resource: &Resource
     if metrics.is_empty() {
         return;
     }
-    let sent = teller.tell(own, METRICS_PATH, &resource.with_metrics(metrics.as_bytes())).await;
+    let told = teller.tell(own, METRICS_PATH, &resource.with_metrics(metrics.as_bytes())).await;
     let counters = &own.counters().spans;
-    if sent { &counters.metrics_sent } else { &counters.metrics_failed }.add(1);
+    if told.is_some() { &counters.metrics_sent } else { &counters.metrics_failed }.add(1);
 }
 
 /// Tells a collector, and the operator when that begins or ceases to fail.
@@ -124,13 +124,16 @@ struct Teller {
 }
 
 impl Teller {
-    async fn tell(&mut self, own: &Rc<Thread>, path: &str, message: &[u8]) -> bool {
-        let told = self.collector.tell(path, message).await;
-        let failed = told.is_err();
+    async fn tell(&mut self, own: &Rc<Thread>, path: &str, message: &[u8]) -> Option<u64> {
+        let (rejected, failure) = match self.collector.tell(path, message).await {
+            Ok(rejected) => (Some(rejected), None),
+            Err(why) => (None, Some(why)),
+        };
+        let failed = failure.is_some();
         if std::mem::replace(&mut self.failed, failed) != failed {
-            self.say(own, told.err());
+            self.say(own, failure);
         }
-        !failed
+        rejected
     }
 
     fn say(&self, own: &Rc<Thread>, why: Option<Failure>) {
