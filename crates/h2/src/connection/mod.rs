@@ -291,6 +291,13 @@ struct Block {
     bytes: Vec<u8>,
 }
 
+/// What header blocks are read into.
+#[derive(Default)]
+struct Spare {
+    head: Head,
+    scratch: Scratch,
+}
+
 /// See the module's documentation.
 pub struct Connection {
     role: Role,
@@ -323,8 +330,8 @@ pub struct Connection {
     /// Frames and resets that may still be handled in this go.
     turn: (u32, u32),
     output: Vec<u8>,
-    head: Head,
-    scratch: Scratch,
+    /// Lent to each block that is read. Boxed, so that a word is moved for that.
+    spare: Option<Box<Spare>>,
     spare_block: Vec<u8>,
 }
 
@@ -343,8 +350,6 @@ impl Connection {
         told.enable_connect_protocol &= role == Role::Server;
         frame::put_settings(&mut output, told.changes());
         let receive = ReceiveWindow::new(65_535);
-        let mut head = Head::new();
-        head.set_limit(config.head_max);
         Connection {
             role,
             expected: if connected { Expected::Settings } else { Expected::Preface },
@@ -370,8 +375,7 @@ impl Connection {
             tally: Tally::default(),
             turn: (u32::MAX, u32::MAX),
             output,
-            head,
-            scratch: Scratch::default(),
+            spare: None,
             spare_block: Vec::new(),
             config,
         }

@@ -469,21 +469,20 @@ impl Connection {
                 Expect::Request { connect_protocol: self.config.settings.enable_connect_protocol }
             }
         };
-        let mut head = std::mem::take(&mut self.head);
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut spare = self.spare.take().unwrap_or_default();
+        let Spare { head, scratch } = &mut *spare;
         head.set_limit(self.config.head_max);
         let list_max = self.config.settings.max_header_list_size.map_or(usize::MAX, |max| max as usize);
-        let mut reader = Reader::new(&mut head, &mut scratch, expect, self.config.fields_max, list_max);
+        let mut reader = Reader::new(head, scratch, expect, self.config.fields_max, list_max);
         let decoded = self.decoder.decode(block, &mut reader);
         let is_bomb = reader.decoded() / LIST_SHARE > self.config.head_max;
         let read = reader.finish(end);
         let done = match decoded {
             Ok(()) if is_bomb => Err(Failure::BlockTooLong),
-            Ok(()) => self.head_read(id, end, open, expect, read, &mut head, now_ms, handler),
+            Ok(()) => self.head_read(id, end, open, expect, read, head, now_ms, handler),
             Err(error) => Err(Failure::Compression(error)),
         };
-        self.head = head;
-        self.scratch = scratch;
+        self.spare = Some(spare);
         done
     }
 

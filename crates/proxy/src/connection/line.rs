@@ -241,7 +241,7 @@ impl Line {
 
     /// Trailer fields that a line with frames gave beside the payload.
     #[inline]
-    pub fn trailers(&self) -> Option<Head> {
+    pub fn trailers(&self) -> Option<Box<Head>> {
         match self {
             Line::Mux(stream) => stream.trailers(),
             Line::Wire(_) | Line::Local(_) => None,

@@ -209,7 +209,7 @@ impl Port {
     #[inline]
     pub fn take_trailers(&mut self) -> Option<Box<Head>> {
         match self.line.is_framed() {
-            true if self.body.tells_trailers() => self.line.trailers().map(Box::new),
+            true if self.body.tells_trailers() => self.line.trailers(),
             true => None,
             false => self.body.take_trailers(),
         }

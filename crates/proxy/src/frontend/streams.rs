@@ -428,7 +428,10 @@ async fn serve_stream(
     is_request: bool,
 ) {
     let mut client = Port::new(Line::Mux(Box::new(stream)));
-    let after = pool::boxed(http::serve_framed(&worker, &session, &mut client, &mut state, is_request)).await;
+    let after = {
+        let (worker, session, client, state) = (&worker, &session, &mut client, &mut state);
+        pool::boxed_with(move || http::serve_framed(worker, session, client, state, is_request)).await
+    };
     worker.give_stream(state);
     if let (After::Drop, Line::Mux(stream)) = (after, &mut client.line) {
         stream.leave_with(ErrorCode::Cancel);

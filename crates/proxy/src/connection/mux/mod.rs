@@ -495,8 +495,8 @@ impl MuxStream {
     }
 
     /// Trailer fields that came behind the body.
-    pub fn trailers(&self) -> Option<Head> {
-        let trailers = self.look(None, |slot| slot.trailers_in.as_deref().cloned());
+    pub fn trailers(&self) -> Option<Box<Head>> {
+        let trailers = self.look(None, |slot| slot.trailers_in.clone());
         trailers.filter(|trailers| !trailers.is_empty())
     }
 
