@@ -159,7 +159,7 @@ impl<'a> Attempts<'a> {
         if self.conn.is_some() {
             way.count_reuse();
         } else if !self.fresh || way.is_reverse() {
-            self.conn = way.take_idle(stream.first);
+            self.conn = way.take_idle(stream.needs_fresh_connection());
         }
         self.conn.is_some()
     }
@@ -409,7 +409,7 @@ async fn opened<'a>(
     let is_http = stream.state.facts.is_http;
     if is_http
         && (!fresh || target.is_reverse())
-        && let Some(conn) = target.take_siblings_idle(stream.first).await
+        && let Some(conn) = target.take_siblings_idle(stream.needs_fresh_connection()).await
     {
         return Ok(Ok(conn));
     }

@@ -575,7 +575,11 @@ fn head_failed<'a>(
                 return Exchanged::Repeat;
             }
             // A client whose connection was kept knows that it may end this way, and may send the request again itself.
-            if http.first { Cause::IdleConnectionLostAtFirst } else { Cause::IdleConnectionLost }
+            if http.needs_fresh_connection() {
+                Cause::IdleConnectionLostAtFirst
+            } else {
+                Cause::IdleConnectionLost
+            }
         }
         HeadEnd::Refused | HeadEnd::GaveUp => Cause::NoResponse,
         HeadEnd::ServerClosed | HeadEnd::ServerReset if nothing_came => Cause::NoResponse,

@@ -116,6 +116,13 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// Whether an idle connection that its server closes in this moment would cost more than another attempt: the client of a first
+    /// request does not know that such a thing may happen. One that speaks HTTP/2 does, from its beginning on.
+    #[inline]
+    pub fn needs_fresh_connection(&self) -> bool {
+        self.first && !self.client.line.is_framed()
+    }
+
     /// The frontend.
     #[inline]
     pub fn frontend(&self) -> &'a Proxy {
