@@ -32,7 +32,7 @@ const ANSWER_MAX: usize = 64 * 1024;
 const PIECE: usize = 4096;
 
 /// How long a collector may take for a message once the process is to end, in milliseconds.
-const LAST_MS: u64 = 2000;
+const LAST_MS: u64 = 5000;
 
 /// The collectors of the section, and the connection to one of them.
 pub struct Collector {
