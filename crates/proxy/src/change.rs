@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, SharedLive};
 use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
-use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer};
+use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer, yield_now};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 
 use crate::backend::Backend;
@@ -24,6 +24,7 @@ use crate::instance::{Instance, Live, Stopping};
 use crate::worker::{self, Worker};
 
 static BURY: Kind = Kind::new("former-snapshots");
+static MANY: Kind = Kind::new("many-changes");
 
 /// The stack of a thread that takes a snapshot apart, in bytes.
 const BURY_STACK: usize = 256 * 1024;
@@ -347,18 +348,42 @@ fn forget(live: &Arc<Live>, on: impl Fn(usize, Box<dyn FnOnce() + Send>)) {
     });
     for thread in 0..live.threads.len() {
         let release = Arc::clone(&release);
-        let forget = move || {
-            if let Some(worker) = worker::current() {
-                release.gone.iter().for_each(|number| match number {
-                    Number::Server(number) => worker.forget_server(number.flat as usize),
-                    Number::Proxy(proxy) => worker.forget_proxy(*proxy),
-                    Number::Listener(listener, frontend) => worker.forget_listener(*listener, *frontend),
-                });
-            }
-            release.one_has();
-        };
-        on(thread, Box::new(forget));
+        on(thread, Box::new(move || forget_here(release)));
     }
+}
+
+/// The calling thread forgets them, and the last one that does gives them back.
+fn forget_here(release: Arc<Release>) {
+    let (own, numbers) = (Arc::clone(&release), 0..release.gone.len());
+    let give_back = move |numbers: Range<usize>| {
+        if release.threads.one_has() {
+            each_in_turn(numbers, move |at| release.give(&release.gone[at]), || {});
+        }
+    };
+    each_in_turn(numbers.clone(), move |at| own.gone[at].forget(), move || give_back(numbers));
+}
+
+/// How many of very many are dealt with in one turn: what is done for each takes a microsecond or a few.
+const AT_ONCE: usize = 64;
+
+/// Does something with each on the calling thread, and `then` something else. If there are many, others have their turn after a few.
+pub(crate) fn each_in_turn<T>(
+    mut all: impl ExactSizeIterator<Item = T> + 'static,
+    mut each: impl FnMut(T) + 'static,
+    then: impl FnOnce() + 'static,
+) {
+    if all.len() <= AT_ONCE {
+        all.for_each(each);
+        return then();
+    }
+    let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
+    spawn_with(&MANY, options, async move {
+        while all.len() > 0 {
+            all.by_ref().take(AT_ONCE).for_each(&mut each);
+            yield_now().await;
+        }
+        then();
+    });
 }
 
 /// Numbers that are on their way back.
@@ -369,42 +394,49 @@ struct Release {
     gone: Vec<Number>,
 }
 
-impl Release {
-    fn one_has(&self) {
-        if !self.threads.one_has() {
-            return;
+impl Number {
+    /// The calling thread forgets what it keeps there.
+    fn forget(&self) {
+        let Some(worker) = worker::current() else { return };
+        match self {
+            Number::Server(number) => worker.forget_server(number.flat as usize),
+            Number::Proxy(proxy) => worker.forget_proxy(*proxy),
+            Number::Listener(listener, frontend) => worker.forget_listener(*listener, *frontend),
         }
+    }
+}
+
+impl Release {
+    /// Every thread has forgotten it.
+    fn give(&self, number: &Number) {
         let Some(live) = self.live.upgrade() else { return };
-        for number in &self.gone {
-            match number {
-                Number::Server(number) if number.is_in_use() => {
-                    locked(&live.changes.gone).push(Number::Server(number.clone()));
-                }
-                Number::Server(number) => {
-                    live.server_peaks[number.flat as usize].reset();
-                    match number.backend.upgrade() {
-                        // The place goes with the number.
-                        Some(backend) if backend.has_own_place(number.server) => {
-                            backend.give_number(number.server);
-                            continue;
-                        }
-                        Some(backend) => backend.give_number(number.server),
-                        None => {}
+        match number {
+            Number::Server(number) if number.is_in_use() => {
+                locked(&live.changes.gone).push(Number::Server(number.clone()));
+            }
+            Number::Server(number) => {
+                live.server_peaks[number.flat as usize].reset();
+                match number.backend.upgrade() {
+                    // The place goes with the number.
+                    Some(backend) if backend.has_own_place(number.server) => {
+                        return backend.give_number(number.server);
                     }
-                    live.changes.places.give(number.flat);
+                    Some(backend) => backend.give_number(number.server),
+                    None => {}
                 }
-                Number::Proxy(proxy) => {
-                    let at = proxy.0 as usize;
-                    live.backend_peaks[at].reset();
-                    live.frontend_peaks[at].reset();
-                    live.log_counters[at].store(0, Ordering::Relaxed);
-                    live.refused.forget(*proxy);
-                    live.changes.proxies.give(proxy.0);
-                }
-                Number::Listener(listener, frontend) => {
-                    live.forget_listener(*listener, *frontend);
-                    live.changes.listeners.give(*listener);
-                }
+                live.changes.places.give(number.flat);
+            }
+            Number::Proxy(proxy) => {
+                let at = proxy.0 as usize;
+                live.backend_peaks[at].reset();
+                live.frontend_peaks[at].reset();
+                live.log_counters[at].store(0, Ordering::Relaxed);
+                live.refused.forget(*proxy);
+                live.changes.proxies.give(proxy.0);
+            }
+            Number::Listener(listener, frontend) => {
+                live.forget_listener(*listener, *frontend);
+                live.changes.listeners.give(*listener);
             }
         }
     }

@@ -18,9 +18,8 @@ use thalweg_live::Gone;
 use thalweg_runtime::Handle;
 use thalweg_shared::Mutex;
 
-use crate::backend::pool::IdlePool;
 use crate::backend::{self, Backend, health};
-use crate::change::{Number, bury_former, forget_gone_by, locked};
+use crate::change::{Number, bury_former, each_in_turn, forget_gone_by, locked};
 use crate::instance::{Backends, Instance, Live, limit_variables};
 use crate::worker::{self, Worker};
 use crate::{ThreadSocket, crt_watch, frontend, ocsp, resolvers, tables};
@@ -392,14 +391,20 @@ fn follow(next: &Arc<Instance>, sockets: Vec<ThreadSocket>, pools: &[usize], che
         }
     }
     for flat in pools {
-        worker.with_pool(*flat, IdlePool::clear);
+        worker.clear_pool(*flat);
         if crate::plant::bug("counters-forgotten") {
             worker.forget_server(*flat);
         }
     }
-    for (proxy, server, delay_ms) in checks {
-        health::start_server(&worker, proxy, &server, delay_ms);
-    }
+    each_in_turn(
+        checks.into_iter(),
+        |(proxy, server, delay_ms)| {
+            if let Some(worker) = worker::current() {
+                health::start_server(&worker, proxy, &server, delay_ms);
+            }
+        },
+        || {},
+    );
 }
 
 /// What one thread does for all: name servers, servers that have the state of others, slow starts.

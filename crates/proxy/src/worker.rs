@@ -53,8 +53,7 @@ type Routes = Rc<[Option<Rc<Route>>]>;
 struct Later {
     proxy: ProxyId,
     server: Shared<Server>,
-    /// Keeps its numbers.
-    _lease: Lent,
+    _keeps_numbers: Lent,
     next: OnceCell<Box<Later>>,
 }
 
@@ -589,6 +588,11 @@ impl Thread {
         f(counted.pool)
     }
 
+    /// Closes the idle connections to a server. No pool is made for one that never had any.
+    pub(crate) fn clear_pool(&self, server: usize) {
+        let _ = self.pools.get(server).map(|_| self.with_pool(server, IdlePool::clear));
+    }
+
     /// Runs `f` with each pool in which there is something to look after, as [`Worker::with_pool`] does.
     pub fn each_pool(&self, mut f: impl FnMut(usize, &mut IdlePool)) {
         for (server, pool) in self.pools.made() {
@@ -688,7 +692,7 @@ impl Worker {
         }
         let now = self.live.current()?;
         let server = now.config.find_proxy(proxy)?.shared_server(id)?.clone();
-        let later = Box::new(Later { proxy, server, _lease: now.lease(), next: OnceCell::new() });
+        let later = Box::new(Later { proxy, server, _keeps_numbers: now.lease(), next: OnceCell::new() });
         Some(&end.get_or_init(|| later).server)
     }
 

@@ -11,7 +11,6 @@ use thalweg_runtime::{Kind, clock, run_on, spawn, timer};
 use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64};
 
 use super::Backend;
-use super::pool::IdlePool;
 use crate::instance::Stopping;
 use crate::worker::{self, Thread, Worker};
 
@@ -107,7 +106,7 @@ impl Backend {
         for thread in 0..worker.instance.threads.len() {
             run_on(thread, move || {
                 if let Some(worker) = worker::current() {
-                    worker.with_pool(index, IdlePool::clear);
+                    worker.clear_pool(index);
                 }
             });
         }
