@@ -645,6 +645,34 @@ fn a_soft_stop_in_two_steps() {
     });
 }
 
+/// A server of HTTP/1 is asked for the path, whatever host a rule names, and for a whole URI only where a rule made it one of
+/// another place. The reference does the same.
+#[test]
+fn a_host_that_a_rule_sets_makes_no_other_target() {
+    each_driver(|io| {
+        for (rules, expected) in [
+            ("http-request set-header Host x", "/a?b x"),
+            ("http-request set-header Host x\nhttp-request set-path /z", "/z?b x"),
+            ("http-request set-uri http://other/y", "http://other/y other"),
+            ("http-request set-header Host x\nhttp-request set-uri http://other/y", "http://other/y other"),
+            ("http-request set-uri http://other/y\nhttp-request set-header Host x", "http://x/y x"),
+        ] {
+            let server = Server::start(|mut conn, _| {
+                while let Some(request) = conn.next_request() {
+                    let target = request.head.line.split(' ').nth(1).unwrap_or("").to_string();
+                    conn.send(ok(&format!("{target} {}", request.head.field("host"))));
+                }
+            });
+            let proxy = before(&server, rules).start(io);
+            let mut client = client(&proxy);
+            let id = client.open("GET", "/a?b", &[], true);
+            assert_eq!(client.answer(id).text(), expected, "{rules}");
+            drop(client);
+            proxy.finish(server);
+        }
+    });
+}
+
 /// `close-spread-time infinite`: nobody is told of a soft stop, and streams go on.
 #[test]
 fn a_soft_stop_may_be_kept_from_clients() {

@@ -160,6 +160,8 @@ pub struct Head {
     protocol: Span,
     /// Whether some value was folded over several lines, until the fields are settled.
     folded: bool,
+    /// A rule named another place than the client did in the target.
+    elsewhere: bool,
 }
 
 impl Default for Head {
@@ -186,6 +188,7 @@ impl Head {
             framing: Framing::default(),
             protocol: Span::default(),
             folded: false,
+            elsewhere: false,
         }
     }
 
@@ -204,6 +207,17 @@ impl Head {
         self.framing = Framing::default();
         self.protocol = Span::default();
         self.folded = false;
+        self.elsewhere = false;
+    }
+
+    /// Remembers that a rule put another scheme or authority into the target than the client did.
+    pub fn note_elsewhere(&mut self) {
+        self.elsewhere = true;
+    }
+
+    /// Whether a rule named another place in the target; a host that a rule set alone is none.
+    pub fn is_elsewhere(&self) -> bool {
+        self.elsewhere
     }
 
     /// Bounds the encoded size of the head, in bytes (`tune.bufsize`). Edits beyond it fail with

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use thalweg_config::model::Proxy;
 use thalweg_http::semantics::{BodyLength, RequestContext, may_have_body};
-use thalweg_http::uri::{origin_form, path_and_query};
+use thalweg_http::uri::origin_form;
 use thalweg_http::values::list;
 use thalweg_http::{Head, HeaderId, Method, RewriteError};
 use thalweg_runtime::timer;
@@ -36,14 +36,7 @@ fn as_origin_form(http: &mut Stream<'_>) -> Result<(), RewriteError> {
     let target = request.target();
     let scheme = thalweg_http::uri::split(target).scheme;
     let is_ours = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
-    if !is_ours || request.method() == Method::Connect {
-        return Ok(());
-    }
-    let path = path_and_query(target);
-    let place = &target[..target.len() - path.len()];
-    let line = &http.state.facts.request_line;
-    let received = line.splitn(2, |b| *b == b' ').nth(1).unwrap_or(b"");
-    if !received.starts_with(place) {
+    if !is_ours || request.method() == Method::Connect || request.is_elsewhere() {
         return Ok(());
     }
     let path = origin_form(target, request.method()).to_vec();

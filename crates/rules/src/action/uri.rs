@@ -122,7 +122,11 @@ impl Part {
         match self {
             Part::Method => return head.set_method(value),
             Part::Uri => {
+                target.extend_from_slice(place(old));
                 head.set_target(value)?;
+                if place(head.target()) != &target[..] {
+                    head.note_elsewhere();
+                }
                 return follow_authority(head, target);
             }
             Part::Path | Part::PathAndQuery if !has_path => target.extend_from_slice(value),
@@ -150,6 +154,11 @@ impl Part {
         }
         head.set_target(target)
     }
+}
+
+/// Scheme and authority of a target, as far as it has them.
+fn place(target: &[u8]) -> &[u8] {
+    &target[..target.len() - uri::path_and_query(target).len()]
 }
 
 /// A target with an authority names the host: the `host` field must say the same (RFC 9112 section 3.2.2).
