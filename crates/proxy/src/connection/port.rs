@@ -271,7 +271,8 @@ impl Port {
     /// Whether all of the current message's body was received, of which [`Port::look`] may show a part only.
     pub fn has_whole_body(&mut self) -> bool {
         if self.line.is_framed() && self.body.is_until_close() {
-            return self.eof || self.line.has_ended();
+            // Not `eof`, which is set when the line breaks, too.
+            return self.line.has_ended();
         }
         self.body.look(self.input.as_deref().unwrap_or(&[]), self.eof).ended()
     }
