@@ -161,6 +161,8 @@ pub struct LogLine {
     pub state: String,
     pub retries: u64,
     pub redispatched: bool,
+    /// Whether a server was reached.
+    pub has_connected: bool,
     pub id: Option<usize>,
     /// The number of the configuration, where configurations have one.
     pub generation: Option<usize>,

@@ -785,20 +785,3 @@ fn an_early_answer_is_whole_for_who_stops_sending() {
         proxy.finish(server);
     });
 }
-
-/// `http-reuse safe`: the first request of a client goes over a connection that another one used, as in the reference; that of a client
-/// of HTTP/1 does not.
-#[test]
-fn first_requests_use_connections_of_others() {
-    each_driver(|io| {
-        let server = Server::http(|_| ok("answered"));
-        let proxy = before(&server, "").threads(1).start(io);
-        for _ in 0..3 {
-            assert_eq!(client(&proxy).get("/").text(), "answered");
-        }
-        assert_eq!(server.accepted(), 1);
-        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").text(), "answered");
-        assert_eq!(server.accepted(), 2);
-        proxy.finish(server);
-    });
-}

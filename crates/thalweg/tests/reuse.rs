@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use support::h2::Client;
 use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok, reference};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -443,6 +444,25 @@ fn httpclose_of_a_backend_leaves_the_clients_alone() {
         }
         assert_eq!(server.accepted(), 2);
         drop(client);
+        proxy.finish(server);
+    });
+}
+
+/// `http-reuse safe`: the first request of a client goes over a connection that another one used, as in the reference; that of a client
+/// of HTTP/1 does not.
+#[test]
+fn first_requests_use_connections_of_others() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok("answered"));
+        let backend =
+            format!("frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nserver s {}\n", server.addr);
+        let proxy = Setup::http(&backend).threads(1).start(io);
+        for _ in 0..3 {
+            assert_eq!(Client::new(proxy.connect()).get("/").text(), "answered");
+        }
+        assert_eq!(server.accepted(), 1);
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").text(), "answered");
+        assert_eq!(server.accepted(), 2);
         proxy.finish(server);
     });
 }

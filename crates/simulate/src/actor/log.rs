@@ -27,7 +27,7 @@ fn parse(text: &str) -> Option<LogLine> {
     // Behind the others, where the configuration has one.
     let generation = words.get(WORDS).and_then(|word| word.parse().ok());
     words.truncate(WORDS);
-    let [client, frontend, backend, server, status, b0, b1, b2, b3, state, retries, _times, id] = words[..]
+    let [client, frontend, backend, server, status, b0, b1, b2, b3, state, retries, times, id] = words[..]
     else {
         return None;
     };
@@ -42,8 +42,15 @@ fn parse(text: &str) -> Option<LogLine> {
         state: state.to_owned(),
         retries: retries.trim_start_matches('+').parse().ok()?,
         redispatched: retries.starts_with('+'),
+        has_connected: has_connected(times),
         id: id.parse().ok(),
         generation,
         text: text.to_owned(),
     })
+}
+
+/// Whether a server was reached, by the times of a line: `Tw/Tc/Tt`, or `TR/Tw/Tc/Tr/Ta`.
+fn has_connected(times: &str) -> bool {
+    let times: Vec<&str> = times.split('/').collect();
+    times.get(times.len() / 2).is_some_and(|connect| *connect != "-1")
 }

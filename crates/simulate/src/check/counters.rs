@@ -40,9 +40,10 @@ pub fn check(plan: &Plan, record: &Record, instance: &Arc<Instance>) {
             let (retries, moves) =
                 (total(&counters, |c| c.retries.get()), total(&counters, |c| c.redispatches.get()));
             let logged: u64 = of.iter().map(|l| l.retries).sum();
-            // Whoever found no server for another attempt did not make it.
-            let given_up =
-                of.iter().filter(|l| l.retries > 0 && matches!(l.state.as_bytes().get(1), Some(b'C' | b'Q')));
+            // Whoever found no server for another attempt did not make it, nor did who left in the delay before it.
+            let given_up = of.iter().filter(|l| {
+                l.retries > 0 && (matches!(l.state.as_bytes().get(1), Some(b'C' | b'Q')) || !l.has_connected)
+            });
             if logged < retries.max(moves) || logged > retries + moves + given_up.count() as u64 {
                 record.complain(format!(
                     "backend {}: {retries} retries and {moves} redispatches, the log says {logged}",
