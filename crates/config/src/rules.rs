@@ -8,7 +8,7 @@ use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, fail, sentence};
-use crate::model::{Mode, OpenTelemetry};
+use crate::model::{DynamicTarget, Mode, OpenTelemetry};
 use crate::numbers::duration_ms;
 use crate::proxy::TableDraft;
 use crate::sample_env::{with_acls, with_env, words};
@@ -280,10 +280,12 @@ fn settled(
     resolve(cx, b, kind, &set);
     if kind.is_http() && b.p.mode != Mode::Http {
         // Inherited rules are meant for the proxies that can use them.
-        if own {
+        if own && !becomes_http(cx, b) {
             needs_http(cx, b, name);
         }
-        return None;
+        if b.p.is_be() {
+            return None;
+        }
     }
     if let Some(telemetry) = traces {
         let (file, line) = &telemetry.place;
@@ -292,9 +294,25 @@ fn settled(
     Some(Arc::new(set))
 }
 
+/// Whether a line says that connections of a TCP frontend go on as HTTP: `switch-mode`, or one that names a backend of HTTP. A name
+/// that is computed may do so, too; what is a backend as well never does.
+fn becomes_http(cx: &Cx<'_>, b: &Building) -> bool {
+    let named = b.p.use_backend.iter().filter_map(|rule| match rule.target {
+        DynamicTarget::Static(id) => Some(id),
+        DynamicTarget::Dynamic(_) => None,
+    });
+    let mut backends = named.chain(b.p.default_backend);
+    !b.p.is_be()
+        && (b.p.rules.tcp_content_req.switches_mode()
+            || backends.any(|id| cx.sides[id.0 as usize].mode == Mode::Http))
+}
+
 /// Who says how requests come to their traces, if these are the rules that each request of a frontend goes through.
 fn begins_traces(cx: &Cx<'_>, b: &Building, kind: Kind, name: &str) -> Option<Arc<OpenTelemetry>> {
-    let all = kind == Kind::HttpRequest && name == kind.name() && b.p.is_fe() && b.p.mode == Mode::Http;
+    let all = kind == Kind::HttpRequest
+        && name == kind.name()
+        && b.p.is_fe()
+        && (b.p.mode == Mode::Http || !b.p.is_be());
     cx.config.opentelemetry.clone().filter(|_| all)
 }
 

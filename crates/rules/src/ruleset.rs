@@ -304,6 +304,13 @@ impl Ruleset {
         })
     }
 
+    /// Whether a rule makes connections go on as HTTP (`switch-mode`).
+    pub fn switches_mode(&self) -> bool {
+        self.rules
+            .iter()
+            .any(|rule| matches!(&rule.action, Action::Stream(setting) if setting.switches_mode()))
+    }
+
     /// No rule at all.
     pub const fn new() -> Ruleset {
         Ruleset { rules: Vec::new(), leading: Vec::new() }

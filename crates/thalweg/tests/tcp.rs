@@ -319,3 +319,33 @@ fn rules_on_bytes_see_a_request() {
         proxy.finish((one, two));
     });
 }
+
+/// A TCP frontend's rules of HTTP are for connections that go on as HTTP, without a warning; the reference does the same.
+#[test]
+fn connections_that_go_on_as_http_meet_the_rules_of_their_frontend() {
+    each_driver(|io| {
+        for switch in ["", "tcp-request content switch-mode http if HTTP\n"] {
+            let text = format!(
+                "frontend fe\nmode tcp\nbind <@fe>\ntcp-request inspect-delay 5s\n{switch}\
+                 http-request deny if {{ path /secret }}\nhttp-request set-header x-frontend yes\n\
+                 redirect location /there if {{ path /here }}\nhttp-after-response set-header x-after yes\n\
+                 default_backend be\n\
+                 backend be\nmode http\nhttp-request return status 200 hdr x-seen %[req.hdr(x-frontend)]\n"
+            );
+            let proxy = Setup::tcp(&text).start(io);
+            assert!(!proxy.output().contains("rules ignored"), "{}", proxy.output());
+            let ask = |path: &str| {
+                proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"))
+            };
+            let answer = ask("/");
+            assert_eq!(
+                (answer.status, answer.field("x-seen").as_str(), answer.field("x-after").as_str()),
+                (200, "yes", "yes")
+            );
+            assert_eq!(ask("/secret").status, 403);
+            let moved = ask("/here");
+            assert_eq!((moved.status, moved.field("location").as_str()), (302, "/there"));
+            proxy.finish(());
+        }
+    });
+}

@@ -320,6 +320,11 @@ impl Setting {
         matches!(self, Setting::SwitchMode { .. } | Setting::Service(_))
     }
 
+    /// True when the connection goes on as HTTP.
+    pub fn switches_mode(&self) -> bool {
+        matches!(self, Setting::SwitchMode { .. })
+    }
+
     pub fn resolve(&self, kind: Kind, references: &References) -> Result<(), String> {
         match self {
             Setting::Capture { slot, max, by_id: true, .. } => {

@@ -138,6 +138,13 @@ pub static TABLE: &[FetchDef] = &[
         Some(Sample::int(args.int(0)?))
     })
     .takes(1, &[Int]),
+    FetchDef::new(
+        "internal.strm.is_htx",
+        Type::Bool,
+        INTERNAL,
+        "whether the stream is treated as HTTP by now (HTX is the reference's form of messages)",
+        |_, cx, _| Some(Sample::bool(cx.stream.as_ref()?.is_http)),
+    ),
     FetchDef::new("ipv4", Type::Ip4, ANYWHERE, "a constant IPv4 address", |args, _, _| match args.at(0) {
         Arg::Ip4(ip) => Some(Sample::new(Value::Ip4(*ip))),
         _ => None,

@@ -44,5 +44,4 @@ const OTHERS: &[(&str, &str)] = &[
     ("internal.htx_blk.size", "it describes the reference's own memory"),
     ("internal.htx_blk.start_line", "it describes the reference's own memory"),
     ("internal.htx_blk.type", "it describes the reference's own memory"),
-    ("internal.strm.is_htx", "it describes the reference's own memory"),
 ];
