@@ -236,6 +236,9 @@ fn every_command_answers() {
         ("", "\n"),
         ("show version;;show cli level", "\n\n\nadmin\n\n"),
     ];
+    // The connection by which the start was waited for.
+    let is_over = || program.ask("show stat").contains("\nfe,b1,,,0,").then_some(());
+    eventually("the connection is over", is_over);
     let mut failures = Vec::new();
     for (lines, expected) in steps {
         let answer = program.ask(lines);
