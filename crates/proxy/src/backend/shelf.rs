@@ -55,14 +55,35 @@ pub struct Shelf<C> {
     all: BTreeMap<u64, C>,
     /// The number of the next one.
     next: u64,
-    /// Of those that nothing tells from others, and of the rest.
+    indexes: Indexes,
+}
+
+/// Of those that nothing tells from others, and of the rest.
+#[derive(Default)]
+struct Indexes {
     plain: Index,
     keyed: HashMap<Rc<ConnectionKey>, Index>,
 }
 
+impl Indexes {
+    fn of(&self, key: Option<&ConnectionKey>) -> Option<&Index> {
+        match key {
+            None => Some(&self.plain),
+            Some(key) => self.keyed.get(key),
+        }
+    }
+
+    fn of_mut(&mut self, key: Option<&ConnectionKey>) -> Option<&mut Index> {
+        match key {
+            None => Some(&mut self.plain),
+            Some(key) => self.keyed.get_mut(key),
+        }
+    }
+}
+
 impl<C> Default for Shelf<C> {
     fn default() -> Shelf<C> {
-        Shelf { all: BTreeMap::new(), next: 0, plain: Index::default(), keyed: HashMap::new() }
+        Shelf { all: BTreeMap::new(), next: 0, indexes: Indexes::default() }
     }
 }
 
@@ -82,8 +103,8 @@ impl<C: Shared> Shelf<C> {
         let number = self.next;
         self.next += 1;
         let index = match connection.key() {
-            None => &mut self.plain,
-            Some(key) => self.keyed.entry(Rc::clone(key)).or_default(),
+            None => &mut self.indexes.plain,
+            Some(key) => self.indexes.keyed.entry(Rc::clone(key)).or_default(),
         };
         index.members.insert(number);
         index.roomy.insert(number);
@@ -100,12 +121,12 @@ impl<C: Shared> Shelf<C> {
     pub fn remove(&mut self, number: u64) -> Option<C> {
         let connection = self.all.remove(&number)?;
         let key = connection.key().map(|key| &**key);
-        if let Some(index) = self.index_mut(key) {
+        if let Some(index) = self.indexes.of_mut(key) {
             index.members.remove(&number);
             index.roomy.remove(&number);
             index.resting.remove(&number);
             if let (true, Some(key)) = (index.members.is_empty(), key) {
-                self.keyed.remove(key);
+                self.indexes.keyed.remove(key);
             }
         }
         Some(connection)
@@ -127,10 +148,7 @@ impl<C: Shared> Shelf<C> {
 
     /// Of those that are interchangeable with `key`, the oldest with room.
     pub fn roomy(&mut self, key: Option<&ConnectionKey>) -> Option<(u64, &mut C)> {
-        let index = match key {
-            None => &mut self.plain,
-            Some(key) => self.keyed.get_mut(key)?,
-        };
+        let index = self.indexes.of_mut(key)?;
         for number in index.freed.borrow_mut().drain(..) {
             if self.all.contains_key(&number) {
                 index.roomy.insert(number);
@@ -156,18 +174,14 @@ impl<C: Shared> Shelf<C> {
 
     /// Whether there is one that is interchangeable with `key` and will carry requests.
     pub fn lasts(&self, key: Option<&ConnectionKey>) -> bool {
-        let mut members = self.index(key).map(|index| index.members.iter()).into_iter().flatten();
+        let mut members = self.indexes.of(key).map(|index| index.members.iter()).into_iter().flatten();
         members.any(|number| self.all.get(number).is_some_and(|c| !c.is_spent()))
     }
 
     /// Notes whether no request is on one.
     pub fn rests(&mut self, number: u64, resting: bool) {
         let Some(connection) = self.all.get(&number) else { return };
-        let index = match connection.key() {
-            None => Some(&mut self.plain),
-            Some(key) => self.keyed.get_mut(key),
-        };
-        match index {
+        match self.indexes.of_mut(connection.key().map(|key| &**key)) {
             Some(index) if resting => _ = index.resting.insert(number),
             Some(index) => _ = index.resting.remove(&number),
             None => {}
@@ -176,22 +190,8 @@ impl<C: Shared> Shelf<C> {
 
     /// Those without requests that are interchangeable with `key`, as far as is known, the oldest first.
     pub fn resting(&self, key: Option<&ConnectionKey>) -> impl Iterator<Item = (u64, &C)> {
-        let numbers = self.index(key).map(|index| index.resting.iter()).into_iter().flatten();
+        let numbers = self.indexes.of(key).map(|index| index.resting.iter()).into_iter().flatten();
         numbers.filter_map(|number| Some((*number, self.all.get(number)?)))
-    }
-
-    fn index(&self, key: Option<&ConnectionKey>) -> Option<&Index> {
-        match key {
-            None => Some(&self.plain),
-            Some(key) => self.keyed.get(key),
-        }
-    }
-
-    fn index_mut(&mut self, key: Option<&ConnectionKey>) -> Option<&mut Index> {
-        match key {
-            None => Some(&mut self.plain),
-            Some(key) => self.keyed.get_mut(key),
-        }
     }
 }
 
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(shelf.len(), 3);
         assert!(shelf.lasts(Some(&key("a"))) && !shelf.lasts(Some(&key("b"))));
         shelf.remove(0);
-        assert!(shelf.keyed.is_empty(), "names that nobody has take no memory");
+        assert!(shelf.indexes.keyed.is_empty(), "names that nobody has take no memory");
         states[0].make_room();
         assert_eq!(take(&mut shelf, Some("a")), None);
         shelf.rests(1, true);
