@@ -163,6 +163,17 @@ pub struct Begin {
     pub experimental: bool,
 }
 
+impl Begin {
+    /// For one line of the process's own, which may do everything.
+    pub const ONE_LINE: Begin = Begin {
+        level: CliLevel::Admin,
+        mode: SessionMode::Single,
+        timed: false,
+        expert: false,
+        experimental: false,
+    };
+}
+
 /// Serves a connection that another process made and passed on, on the calling thread, one of the runtime's. Such sessions do not count for `stats maxconn`: they are how a process is reached
 /// whose own sockets are busy.
 pub fn adopt(cli: &Arc<Cli>, door: &Door, fd: OwnedFd, begin: Begin) {

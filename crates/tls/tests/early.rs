@@ -48,6 +48,14 @@ impl Pair {
         Connecting::with_early_data(self.client.clone(), Some(HOST.as_bytes()), None, early.into()).unwrap()
     }
 
+    /// Both sides of a line that they have met on, and what the client says first.
+    fn begun(&self, selection: Arc<Selection>) -> (Connecting, Accepting, Vec<u8>) {
+        self.meet(&selection);
+        let (mut client, mut up) = (self.connecting(REQUEST), Vec::new());
+        step(&mut client, &mut up);
+        (client, Accepting::new(selection), up)
+    }
+
     /// A whole handshake, after which the client has sessions.
     fn meet(&self, selection: &Arc<Selection>) {
         shake(selection, &self.client, Some(HOST), 99_999).unwrap();
@@ -123,11 +131,8 @@ fn early_data_is_answered_before_the_handshake_is_done() {
 #[test]
 fn early_data_in_pieces_comes_in_order() {
     let pair = Pair::new();
-    let selection = pair.taking(16_384);
-    pair.meet(&selection);
-    let (mut client, mut server) = (pair.connecting(REQUEST), Accepting::new(selection));
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    step(&mut client, &mut up);
+    let (mut client, mut server, mut up) = pair.begun(pair.taking(16_384));
+    let mut down = Vec::new();
     // The record with the early data comes byte by byte.
     let (hello, early) = up.split_at(up.len() - REQUEST.len() - 22);
     accept(&mut server, hello, &mut down).unwrap();
@@ -142,11 +147,8 @@ fn early_data_in_pieces_comes_in_order() {
 #[test]
 fn no_more_is_sent_early_than_the_server_allows() {
     let pair = Pair::new();
-    let selection = pair.taking(10);
-    pair.meet(&selection);
-    let (mut client, mut server) = (pair.connecting(REQUEST), Accepting::new(selection));
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    step(&mut client, &mut up);
+    let (mut client, mut server, mut up) = pair.begun(pair.taking(10));
+    let mut down = Vec::new();
     accept(&mut server, &up, &mut down).unwrap();
     assert_eq!(server.into_early().unwrap().early, &REQUEST[..10]);
     client.feed(&down).unwrap();
@@ -250,10 +252,8 @@ fn clients_that_are_verified_are_not_early() {
     let client =
         ClientPolicy { verify: Verify::Optional, trust: pair.authority.store(), ..Profile::default().client };
     let selection = pair.line(&Profile { early_data: 16_384, client, ..Profile::default() });
-    pair.meet(&selection);
-    let (mut client, mut server) = (pair.connecting(REQUEST), Accepting::new(selection));
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    step(&mut client, &mut up);
+    let (mut client, mut server, mut up) = pair.begun(selection);
+    let mut down = Vec::new();
     accept(&mut server, &up, &mut down).unwrap();
     assert!(!server.is_early());
     client.feed(&down).unwrap();
@@ -266,11 +266,8 @@ fn clients_that_are_verified_are_not_early() {
 #[test]
 fn a_handshake_that_fails_behind_early_data_is_the_end() {
     let pair = Pair::new();
-    let selection = pair.taking(16_384);
-    pair.meet(&selection);
-    let (mut client, mut server) = (pair.connecting(REQUEST), Accepting::new(selection));
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    step(&mut client, &mut up);
+    let (mut client, mut server, mut up) = pair.begun(pair.taking(16_384));
+    let mut down = Vec::new();
     accept(&mut server, &up, &mut down).unwrap();
     let mut connection = server.into_early().unwrap().connection;
     client.feed(&down).unwrap();

@@ -8,8 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_cli::{Begin, SessionMode};
-use thalweg_config::model::CliLevel;
+use thalweg_cli::Begin;
 
 use super::processes::Role;
 use super::{Event, Master, Outcome, Reply, file_id, link, wait_in_thread};
@@ -83,14 +82,7 @@ impl Master<'_> {
 
 /// What a worker answers to `reload`.
 fn ask_to_reload(link: &OwnedFd) -> io::Result<String> {
-    let begin = Begin {
-        level: CliLevel::Admin,
-        mode: SessionMode::Single,
-        timed: false,
-        expert: false,
-        experimental: false,
-    };
-    let mut session = link::connect(link.as_fd(), begin)?;
+    let mut session = link::connect(link.as_fd(), Begin::ONE_LINE)?;
     session.set_read_timeout(Some(PATIENCE))?;
     session.write_all(b"reload\n")?;
     let mut answer = Vec::new();

@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use thalweg_cli::{Begin, SessionMode};
+use thalweg_cli::Begin;
 use thalweg_config::model::CliLevel;
 use thalweg_syntax::render::message_line;
 use thalweg_syntax::{Environment, Severity};
@@ -468,14 +468,7 @@ impl Master<'_> {
         for worker in &self.known().workers {
             old.push(worker.pid);
             if worker.role == Role::Current && !self.no_hand_over {
-                let begin = Begin {
-                    level: CliLevel::Admin,
-                    mode: SessionMode::Single,
-                    timed: false,
-                    expert: false,
-                    experimental: false,
-                };
-                predecessor = link::connect(worker.link.as_fd(), begin).ok();
+                predecessor = link::connect(worker.link.as_fd(), Begin::ONE_LINE).ok();
             }
         }
         let part = Part::new(&theirs, predecessor.as_ref(), old, self.daemon);

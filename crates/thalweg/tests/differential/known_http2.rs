@@ -3,6 +3,36 @@
 
 use super::known::Known;
 
+/// What differs where an answer is accepted by one of the two only.
+const OTHER_ANSWERS: &[&str] = &[
+    "client 1 *",
+    "log lines",
+    "log * %ST",
+    "log * %T*",
+    "log * %tsc",
+    "s1 connections",
+    "s1#* bytes",
+    "s1#* end *",
+];
+
+/// What differs where a request is accepted by one of the two only.
+const OTHER_REQUESTS: &[&str] = &[
+    "client 1 *",
+    "log lines",
+    "log * %H*",
+    "log * %ST",
+    "log * %T*",
+    "log * %b",
+    "log * %bc",
+    "log * %sc",
+    "log * %r",
+    "log * %s",
+    "log * %tsc",
+    "s1 connections",
+    "s1#* bytes",
+    "s1#* end *",
+];
+
 pub const KNOWN: &[Known] = &[
     Known {
         cases: &["http2/*"],
@@ -21,22 +51,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["http2/*/self-dependency*"],
-        aspects: &[
-            "client 1 *",
-            "log lines",
-            "log * %H*",
-            "log * %ST",
-            "log * %T*",
-            "log * %b",
-            "log * %bc",
-            "log * %sc",
-            "log * %r",
-            "log * %s",
-            "log * %tsc",
-            "s1 connections",
-            "s1#* bytes",
-            "s1#* end *",
-        ],
+        aspects: OTHER_REQUESTS,
         reason: "a stream that depends on itself is an error of the stream; in the reference of the connection",
     },
     Known {
@@ -64,16 +79,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["http2/*/s-goaway-first*"],
-        aspects: &[
-            "client 1 *",
-            "log lines",
-            "log * %ST",
-            "log * %T*",
-            "log * %tsc",
-            "s1 connections",
-            "s1#* bytes",
-            "s1#* end *",
-        ],
+        aspects: OTHER_ANSWERS,
         reason: "what a server did not process is sent again; it is told that nobody waits for it there",
     },
     Known {
@@ -93,36 +99,12 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["http2/*/s-103-ends*"],
-        aspects: &[
-            "client 1 *",
-            "log lines",
-            "log * %H*",
-            "log * %ST",
-            "log * %T*",
-            "log * %b",
-            "log * %bc",
-            "log * %sc",
-            "log * %r",
-            "log * %s",
-            "log * %tsc",
-            "s1 connections",
-            "s1#* bytes",
-            "s1#* end *",
-        ],
+        aspects: OTHER_REQUESTS,
         reason: "an interim response that ends its stream is malformed and not forwarded",
     },
     Known {
         cases: &["http2/*/s-te/*"],
-        aspects: &[
-            "client 1 *",
-            "log lines",
-            "log * %ST",
-            "log * %T*",
-            "log * %tsc",
-            "s1 connections",
-            "s1#* bytes",
-            "s1#* end *",
-        ],
+        aspects: OTHER_ANSWERS,
         reason: "`te` in a response is malformed (RFC 9113 section 8.2.2); the reference leaves it out",
     },
     Known {
@@ -175,22 +157,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["http2/*/protocol-other/*"],
-        aspects: &[
-            "client 1 *",
-            "log lines",
-            "log * %H*",
-            "log * %ST",
-            "log * %T*",
-            "log * %b",
-            "log * %bc",
-            "log * %sc",
-            "log * %r",
-            "log * %s",
-            "log * %tsc",
-            "s1 connections",
-            "s1#* bytes",
-            "s1#* end *",
-        ],
+        aspects: OTHER_REQUESTS,
         reason: "an upgrade has no body, as below",
     },
     Known {
