@@ -131,7 +131,7 @@ fn early_data_is_answered_before_the_handshake_is_done() {
 #[test]
 fn early_data_in_pieces_comes_in_order() {
     let pair = Pair::new();
-    let (mut client, mut server, mut up) = pair.begun(pair.taking(16_384));
+    let (_, mut server, up) = pair.begun(pair.taking(16_384));
     let mut down = Vec::new();
     // The record with the early data comes byte by byte.
     let (hello, early) = up.split_at(up.len() - REQUEST.len() - 22);
