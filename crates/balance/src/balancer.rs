@@ -13,6 +13,7 @@ use crate::tournament::{Tournaments, less_loaded};
 use crate::turns::Entry;
 use crate::zone::{Blend, blend};
 use crossbeam_utils::CachePadded;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Position of a server in its backend's list.
@@ -102,12 +103,14 @@ struct Control {
     settings: Settings,
     /// By number.
     servers: Vec<Status>,
-    /// The numbers of those that there are, in the order of the backend's list.
+    /// The numbers of those that there are, in the order of the backend's list. While somebody changes many, those that left are
+    /// still in it.
     order: Vec<u32>,
+    has_left: bool,
     plan: Option<Arc<Plan>>,
     previous: Option<Arc<Plan>>,
-    /// For `sticky`: servers in the order in which they became usable.
-    arrivals: Vec<u32>,
+    /// For `sticky`: servers by the turn in which they became usable.
+    arrivals: BTreeMap<u64, u32>,
     /// Who changes many servers at once, and whether something was changed meanwhile.
     holders: u32,
     is_late: bool,
@@ -122,6 +125,7 @@ impl Drop for Held<'_> {
         let mut control = self.0.lock();
         let control = &mut *control;
         control.holders -= 1;
+        control.forget_left();
         if control.holders == 0 && std::mem::take(&mut control.is_late) {
             self.0.changed_plan(control);
         }
@@ -131,6 +135,10 @@ impl Drop for Held<'_> {
 /// What is known of a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Status {
+    /// Somebody has the number.
+    exists: bool,
+    /// The turn in which it became usable, if it is: see [`Control::arrivals`].
+    arrival: Option<u64>,
     pub uid: u32,
     /// As configured: what algorithms go by whose weights are fixed.
     configured_weight: u32,
@@ -163,6 +171,8 @@ pub(crate) struct Plan {
 impl Status {
     fn new(spec: &ServerSpec) -> Status {
         Status {
+            exists: true,
+            arrival: None,
             uid: spec.uid,
             configured_weight: spec.weight,
             backup: spec.backup,
@@ -173,6 +183,34 @@ impl Status {
             weight: spec.weight,
             effective: spec.weight * 16,
             node_key: spec.node_key,
+        }
+    }
+
+    /// That of a number without a server.
+    fn none() -> Status {
+        Status { exists: false, ..Status::new(&NOBODY) }
+    }
+}
+
+impl Control {
+    /// A server became usable, or is so no longer.
+    fn arrives(&mut self, server: u32, up: bool) {
+        let Some(status) = self.servers.get_mut(server as usize) else { return };
+        if let Some(turn) = status.arrival.take() {
+            self.arrivals.remove(&turn);
+        }
+        if up {
+            let turn = self.arrivals.last_key_value().map_or(0, |(last, _)| last + 1);
+            status.arrival = Some(turn);
+            self.arrivals.insert(turn, server);
+        }
+    }
+
+    /// Takes those that left out of the list: one by one that would be a walk through it for each.
+    fn forget_left(&mut self) {
+        if std::mem::take(&mut self.has_left) {
+            let servers = &self.servers;
+            self.order.retain(|&server| servers[server as usize].exists);
         }
     }
 }
@@ -186,7 +224,18 @@ impl Balancer {
         let ranked = settings.algorithm.traits().keeps_ranks;
         let statuses: Vec<Status> = servers.iter().map(Status::new).collect();
         let order = (0..servers.len() as u32).collect();
-        let arrivals = (0..servers.len() as u32).filter(|&i| servers[i as usize].up).collect();
+        let mut control = Control {
+            settings,
+            servers: statuses,
+            order,
+            has_left: false,
+            plan: None,
+            previous: None,
+            arrivals: BTreeMap::new(),
+            holders: 0,
+            is_late: false,
+        };
+        servers.iter().zip(0..).filter(|(spec, _)| spec.up).for_each(|(_, i)| control.arrives(i, true));
         Balancer {
             loads: (0..servers.len()).map(|i| Load::with_ticket(i as u64)).collect(),
             weights: servers.iter().filter(|_| ranked).map(|_| AtomicU64::new(0)).collect(),
@@ -198,16 +247,7 @@ impl Balancer {
             total: CachePadded::new(AtomicU64::new(0)),
             counts_total: settings.balance_factor != 0,
             generation: AtomicU64::new(1),
-            control: Mutex::new(Control {
-                settings,
-                servers: statuses,
-                order,
-                plan: None,
-                previous: None,
-                arrivals,
-                holders: 0,
-                is_late: false,
-            }),
+            control: Mutex::new(control),
         }
     }
 
@@ -333,14 +373,14 @@ impl Balancer {
     pub fn add(&self, server: ServerIndex, spec: &ServerSpec) {
         let mut control = self.lock();
         let (control, at) = (&mut *control, server.0 as usize);
-        while control.servers.len() <= at {
-            control.servers.push(Status::new(&NOBODY));
+        // The number may be that of one that just left.
+        control.forget_left();
+        if control.servers.len() <= at {
+            control.servers.resize(at + 1, Status::none());
         }
         control.servers[at] = Status::new(spec);
         control.order.push(server.0);
-        if spec.up {
-            control.arrivals.push(server.0);
-        }
+        control.arrives(server.0, spec.up);
         // Its places are made before anybody looks for them.
         let load = self.loads[at].now();
         debug_assert_eq!(load.total(), 0, "whoever used the number before has left");
@@ -356,11 +396,14 @@ impl Balancer {
     pub fn remove(&self, server: ServerIndex) {
         let mut control = self.lock();
         let control = &mut *control;
+        control.arrives(server.0, false);
         if let Some(status) = control.servers.get_mut(server.0 as usize) {
-            *status = Status::new(&NOBODY);
+            *status = Status::none();
+            control.has_left = true;
         }
-        control.order.retain(|&other| other != server.0);
-        control.arrivals.retain(|&other| other != server.0);
+        if control.holders == 0 {
+            control.forget_left();
+        }
         self.changed_plan(control);
     }
 
@@ -536,11 +579,9 @@ impl Balancer {
         let Some(status) = control.servers.get_mut(server.0 as usize) else { return };
         let was_up = status.up;
         step(status);
-        if was_up != status.up {
-            control.arrivals.retain(|&s| s != server.0);
-            if status.up {
-                control.arrivals.push(server.0);
-            }
+        let is_up = status.up;
+        if was_up != is_up {
+            control.arrives(server.0, is_up);
         }
         self.changed_plan(control);
     }

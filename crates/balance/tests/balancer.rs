@@ -512,3 +512,28 @@ fn servers_come_and_go() {
         assert_eq!(picked(&balancer), if first_only { vec![0] } else { vec![0, 3] }, "{algorithm:?}");
     }
 }
+
+/// While many change at once, those that left are in the list until the end, unless their numbers are used again before.
+#[test]
+fn many_come_and_go_at_once() {
+    let count = 1000;
+    let specs: Vec<ServerSpec> = (1..=count).map(|uid| ServerSpec::new(uid, 1)).collect();
+    let b = Balancer::new(Settings { algorithm: Algorithm::Sticky, ..Settings::default() }, &specs);
+    let (mut view, none) = (View::default(), Full(vec![]));
+    assert_eq!(b.pick(&mut view, None, &cx(&none)), Some(ServerIndex(0)));
+    let held = b.hold();
+    (0..count - 1).for_each(|server| b.remove(ServerIndex(server)));
+    b.add(ServerIndex(5), &ServerSpec::new(count + 1, 1));
+    assert_eq!(b.usable(&mut view), count as usize, "they are chosen as before until all is done");
+    drop(held);
+    assert_eq!(b.usable(&mut view), 2);
+    assert_eq!(
+        b.pick(&mut view, None, &cx(&none)),
+        Some(ServerIndex(count - 1)),
+        "the one that was there first"
+    );
+    b.remove(ServerIndex(count - 1));
+    assert_eq!(b.pick(&mut view, None, &cx(&none)), Some(ServerIndex(5)));
+    b.remove(ServerIndex(5));
+    assert_eq!(b.pick(&mut view, None, &cx(&none)), None);
+}

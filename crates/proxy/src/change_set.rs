@@ -132,6 +132,10 @@ impl ChangeSet {
     fn put_in_force(self, worker: &Worker, now: &Arc<Instance>) {
         let live = &worker.live;
         let (mut config, mut backends) = (now.config.clone(), now.backends.clone());
+        // Many are one change for who chooses among them.
+        let is_one = self.new_servers.len() + self.old_servers.len() <= 1;
+        let changed = now.backends.iter().filter(|_| !is_one);
+        let held: Vec<_> = changed.map(|backend| backend.hold()).collect();
         let (mut gone, since) = (Vec::new(), now.generation + 1);
         for old in self.old_servers.iter().filter(|old| old.maintain) {
             Hand { worker, proxy: old.proxy, server: old.server }.maintain();
@@ -146,15 +150,19 @@ impl ChangeSet {
             added.extend(admit((live, since), &mut config, &backends, &mut free, &backend, server));
         }
         free.0.keys().for_each(|at| config.proxies[*at].reindex());
+        let mut lost: HashMap<ProxyId, HashSet<ServerId>> = HashMap::new();
         for old in &self.old_servers {
             if let Some(backend) = now.backends.get(old.proxy.0 as usize) {
                 gone.push(Number::server(backend, old.server));
             }
-            if let Some(proxy) = config.proxies.iter_mut().find(|proxy| proxy.id == old.proxy) {
-                proxy.servers.retain(|other| other.id != old.server);
+            lost.entry(old.proxy).or_default().insert(old.server);
+            let_go(now, old);
+        }
+        for proxy in &mut config.proxies {
+            if let Some(lost) = lost.get(&proxy.id) {
+                proxy.servers.retain(|other| !lost.contains(&other.id));
                 proxy.reindex();
             }
-            let_go(now, old);
         }
         for old in &self.old_backends {
             config.proxies.retain(|other| other.id != old.proxy);
@@ -176,6 +184,7 @@ impl ChangeSet {
             backend.dismiss(old.server);
             backend.drop_idle_connections(old.server);
         }
+        drop(held);
         added.into_iter().for_each(|(proxy, server, flat)| begin(worker, proxy, server, flat));
     }
 }

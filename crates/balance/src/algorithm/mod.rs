@@ -1,6 +1,7 @@
 //! The algorithms. Each is one file here, with what the rest of the program must know of it and how it chooses, and its line in the
 //! list below. A server is chosen without a virtual call: the list makes the `match`.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use crate::balancer::{Balancer, PickContext, Plan, ServerIndex, ServerView, Status};
@@ -179,7 +180,7 @@ pub(crate) struct Usable<'a> {
     /// All servers, by number.
     pub servers: &'a [Status],
     /// Numbers of servers in the order in which they became usable.
-    pub arrivals: &'a [u32],
+    pub arrivals: &'a BTreeMap<u64, u32>,
     pub balancer: &'a Balancer,
     /// The method of before.
     pub before: Option<&'a Method>,

@@ -1,5 +1,7 @@
 //! `sticky`: the server that has been usable for longest, until it goes down (`mode log`).
 
+use std::collections::HashSet;
+
 use super::{Algorithm, Choice, Choose, Traits, Usable, Written};
 use crate::balancer::ServerView;
 
@@ -15,8 +17,8 @@ pub(crate) struct Sticky(Box<[u32]>);
 
 impl Sticky {
     pub fn new(usable: &Usable<'_>) -> Sticky {
-        let is_usable = |server: &u32| usable.entries.iter().any(|e| e.server == *server);
-        Sticky(usable.arrivals.iter().copied().filter(is_usable).collect())
+        let entries: HashSet<u32> = usable.entries.iter().map(|entry| entry.server).collect();
+        Sticky(usable.arrivals.values().copied().filter(|server| entries.contains(server)).collect())
     }
 }
 
