@@ -241,7 +241,7 @@ fn way(instance: &Instance, frontend: usize, ask: &Ask, explanation: &mut Explan
             timeouts(&proxy.name, &proxy.timeouts, false, true, &mut explanation.timeouts);
         }
         for server in &proxy.servers {
-            let used = counters.servers[instance.server_index(proxy.id, server.id)].total.get() > 0;
+            let used = instance.servers.of(instance.server_index(proxy.id, server.id), 0).total.get() > 0;
             if used {
                 explanation
                     .servers

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | a row that is read without a lock while it grows | `growing` |
 //! | the same, of which a thread makes what it uses | `chunks` |
+//! | values that are freed when no snapshot has them any more | `rows` |
 //! | when no snapshot is left that has a number | `lease` |
 //! | when every thread has forgotten it, and who gets it next | `numbers` |
 //!
@@ -18,9 +19,11 @@ pub mod chunks;
 pub mod growing;
 pub mod lease;
 pub mod numbers;
+pub mod rows;
 mod sync;
 
 pub use chunks::Chunks;
 pub use growing::Growing;
 pub use lease::{Gone, Lease, Returns};
 pub use numbers::{FreeNumbers, Parting};
+pub use rows::{Held, Rows};

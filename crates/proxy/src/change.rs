@@ -415,7 +415,9 @@ impl Release {
                 locked(&live.changes.gone).push(Number::Server(number.clone()));
             }
             Number::Server(number) => {
-                live.server_peaks[number.flat as usize].reset();
+                if let Some(now) = live.current() {
+                    now.servers.forget_peaks(number.flat as usize);
+                }
                 match number.backend.upgrade() {
                     // The place goes with the number.
                     Some(backend) if backend.has_own_place(number.server) => {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use thalweg_h2::connection::{Excess, Tally};
-use thalweg_live::Chunks;
+use thalweg_live::{Chunks, Held, Rows};
 use thalweg_shared as sync;
 
 use crate::latency::{Latency, Times};
@@ -268,6 +268,12 @@ impl Counters {
         self.reset_max();
     }
 
+    /// As if nothing had been counted. Only the owning thread may call this.
+    fn forget(&self) {
+        self.each(|_, counter| counter.set(0));
+        self.reset();
+    }
+
     /// Counts what others counted, too. Only the owning thread may call this.
     fn take_over(&self, other: &Counters) {
         let mut theirs = Vec::new();
@@ -430,8 +436,6 @@ pub struct ThreadCounters {
     pub frontends: Row,
     /// By proxy, as a backend.
     pub backends: Row,
-    /// By flat server number.
-    pub servers: Row,
     /// Of the process.
     pub process: Counters,
     pub tls: TlsCounters,
@@ -484,8 +488,7 @@ impl Row {
     /// Nobody uses these any more: as if nothing had been counted. Only the owning thread may call this.
     pub fn forget(&self, at: usize) {
         if let Some(counters) = self.0.get(at) {
-            counters.each(|_, counter| counter.set(0));
-            counters.reset();
+            counters.forget();
         }
     }
 
@@ -507,26 +510,154 @@ impl std::ops::Index<usize> for Row {
     type Output = Counters;
 
     fn index(&self, at: usize) -> &Counters {
-        static NOTHING: LazyLock<Counters> = LazyLock::new(Counters::default);
         self.0.get(at).unwrap_or(&NOTHING)
     }
 }
 
-impl ThreadCounters {
-    /// What the thread has of the server of that flat number.
+/// What is read where nothing was counted, and nobody may write.
+static NOTHING: LazyLock<Counters> = LazyLock::new(Counters::default);
+
+/// What is counted of one server.
+#[derive(Default)]
+pub struct ServerCounts {
+    /// Its largest rates.
+    pub peaks: Peaks,
+    /// By thread, each made when it first counts something.
+    threads: OnceLock<Box<[OnceLock<Box<Counters>>]>>,
+}
+
+impl ServerCounts {
+    /// Of one of so many threads, which calls this.
     #[inline]
-    pub fn of_server(&self, index: usize) -> OfServer<'_> {
-        OfServer { index, counters: self.servers.mine(index) }
+    fn mine(&self, thread: usize, threads: usize) -> &Counters {
+        let all = self.threads.get_or_init(|| (0..threads).map(|_| OnceLock::new()).collect());
+        all[thread].get_or_init(Box::default)
     }
 
-    /// Counters for that many proxies, servers and listeners.
-    pub fn new(proxies: usize, servers: usize, listeners: usize) -> ThreadCounters {
+    /// Of a thread that has counted something.
+    fn made_by(&self, thread: usize) -> Option<&Counters> {
+        self.threads.get()?.get(thread)?.get().map(|counters| &**counters)
+    }
+
+    fn of(&self, thread: usize) -> &Counters {
+        self.made_by(thread).unwrap_or(&NOTHING)
+    }
+}
+
+/// What is counted of the servers of a snapshot, by flat number. It goes with the last snapshot that has the server.
+pub struct ServerRows {
+    rows: Rows<ServerCounts>,
+    threads: usize,
+}
+
+impl ServerRows {
+    /// Of so many servers at the start, for so many threads.
+    pub fn new(servers: usize, threads: usize) -> ServerRows {
+        ServerRows { rows: Rows::new(servers), threads }
+    }
+
+    /// Those of the next snapshot, which has servers at these numbers and at no others.
+    pub(crate) fn next(&self, used: impl Iterator<Item = usize>) -> ServerRows {
+        ServerRows { rows: self.rows.next(used), threads: self.threads }
+    }
+
+    /// To count with on this thread, which is the one that calls this.
+    #[inline]
+    pub fn mine(&self, at: usize, thread: usize) -> &Counters {
+        self.rows.at(at).mine(thread, self.threads)
+    }
+
+    /// What a thread counted: zeros, which nobody may write, where that is nothing yet.
+    pub fn of(&self, at: usize, thread: usize) -> &Counters {
+        self.rows.get(at).map_or(&NOTHING, |counts| counts.of(thread))
+    }
+
+    /// The same of each thread.
+    pub fn all(&self, at: usize) -> impl Iterator<Item = &Counters> + Clone {
+        let counts = self.rows.get(at);
+        (0..self.threads).map(move |thread| counts.map_or(&*NOTHING, |counts| counts.of(thread)))
+    }
+
+    /// The sum of one counter over all threads.
+    pub fn sum(&self, at: usize, pick: impl Fn(&Counters) -> &Counter) -> u64 {
+        self.all(at).fold(0, |total, counters| total.wrapping_add(pick(counters).get()))
+    }
+
+    /// Looks at what a thread counted of each server.
+    pub fn each_of(&self, thread: usize, mut look: impl FnMut(&Counters)) {
+        self.rows.each(|counts| {
+            if let Some(counters) = counts.made_by(thread) {
+                look(counters);
+            }
+        });
+    }
+
+    /// Behind the highest number that these were made for. Higher ones are reached, too, with a call more.
+    pub(crate) fn room(&self) -> usize {
+        self.rows.room()
+    }
+
+    /// Servers for which memory is taken, their neighbours included.
+    pub fn made(&self) -> usize {
+        let mut made = 0;
+        self.rows.each(|_| made += 1);
+        made
+    }
+
+    /// The largest rates of a server.
+    pub fn peaks(&self, at: usize) -> &Peaks {
+        &self.rows.at(at).peaks
+    }
+
+    /// Starts the largest rates of all servers anew.
+    pub(crate) fn reset_peaks(&self) {
+        self.rows.each(|counts| counts.peaks.reset());
+    }
+
+    /// To count with on one thread, for who stays longer than the snapshot.
+    pub(crate) fn hold(&self, at: usize, thread: usize) -> Kept {
+        Kept { counts: self.rows.hold(at), thread, threads: self.threads }
+    }
+
+    /// Nobody has the number any more: as if this thread, which calls this, had counted nothing there.
+    pub(crate) fn forget(&self, at: usize, thread: usize) {
+        self.rows.peek(at, |counts| {
+            if let Some(counters) = counts.made_by(thread) {
+                counters.forget();
+            }
+        });
+    }
+
+    /// Nobody has the number any more, and all threads have forgotten it.
+    pub(crate) fn forget_peaks(&self, at: usize) {
+        self.rows.peek(at, |counts| counts.peaks.reset());
+    }
+}
+
+/// What one thread counts of one server, whatever snapshots come and go.
+pub(crate) struct Kept {
+    counts: Held<ServerCounts>,
+    thread: usize,
+    threads: usize,
+}
+
+impl std::ops::Deref for Kept {
+    type Target = Counters;
+
+    #[inline]
+    fn deref(&self) -> &Counters {
+        self.counts.mine(self.thread, self.threads)
+    }
+}
+
+impl ThreadCounters {
+    /// Counters for that many proxies and listeners.
+    pub fn new(proxies: usize, listeners: usize) -> ThreadCounters {
         let row = |n: usize| Row(Chunks::new(n));
         ThreadCounters {
             listeners: row(listeners),
             frontends: row(proxies),
             backends: row(proxies),
-            servers: row(servers),
             process: Counters::default(),
             tls: TlsCounters::default(),
             received_logs: Counter::default(),
@@ -570,7 +701,7 @@ mod tests {
 
     #[test]
     fn gauges_add_up_over_threads() {
-        let threads = [(); 2].map(|()| Arc::new(ThreadCounters::new(1, 1, 1)));
+        let threads = [(); 2].map(|()| Arc::new(ThreadCounters::new(1, 1)));
         threads[0].listeners.mine(0).current.add(1);
         threads[1].listeners.mine(0).current.sub(1);
         assert_eq!(sum(&threads, |t| &t.listeners[0].current), 0);
@@ -578,12 +709,22 @@ mod tests {
 
     #[test]
     fn what_counts_nothing_takes_no_memory() {
-        let thread = ThreadCounters::new(1000, 100_000, 1000);
-        assert_eq!((thread.servers.iter().count(), thread.servers[99_999].total.get()), (0, 0));
-        thread.servers.mine(99_999).total.add(1);
-        assert_eq!((thread.servers[99_999].total.get(), thread.servers[5].total.get()), (1, 0));
-        assert!(thread.servers.iter().count() <= 16);
+        let thread = ThreadCounters::new(1000, 1000);
         assert_eq!(thread.backends.iter().count() + thread.listeners.iter().count(), 0);
+        let (servers, made) = (ServerRows::new(100_000, 4), |servers: &ServerRows| {
+            let mut made = 0;
+            servers.rows.each(|counts| {
+                made += counts.threads.get().map_or(0, |all| all.iter().flat_map(OnceLock::get).count())
+            });
+            made
+        });
+        assert_eq!((made(&servers), servers.of(99_999, 0).total.get()), (0, 0));
+        servers.mine(99_999, 3).total.add(1);
+        assert_eq!((servers.of(99_999, 3).total.get(), servers.of(99_999, 0).total.get()), (1, 0));
+        assert_eq!(
+            (servers.sum(99_999, |c| &c.total), servers.sum(5, |c| &c.total), made(&servers)),
+            (1, 0, 1)
+        );
     }
 
     #[test]

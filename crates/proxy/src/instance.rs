@@ -16,7 +16,7 @@ use thalweg_shared::{MutexGuard, Ordering, RwLock};
 use crate::backend::track::Trackers;
 use crate::backend::{Backend, restore};
 use crate::change::{Changes, Number};
-use crate::counters::{Counters, Peaks, ThreadCounters, TlsPeaks, peak};
+use crate::counters::{Counters, Peaks, ServerRows, ThreadCounters, TlsPeaks, peak};
 use crate::gate::Gate;
 use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
@@ -27,6 +27,9 @@ use crate::traces::Tracing;
 
 /// A snapshot with more servers than this is taken apart by a thread of its own: it takes more than a moment.
 const SMALL: usize = 1000;
+
+/// So many servers may come or go at least, one by one, before rows are made for those that there are: that looks at all of them.
+const FEW_IN_ROWS: usize = 256;
 
 /// How far the process is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +58,10 @@ pub struct Instance {
     listeners: Places,
     /// Stick tables, by the configuration's number. Those that it has no more are there as long as the process.
     pub tables: Arc<[Arc<thalweg_stick::Table>]>,
+    /// What is counted of servers, by flat number.
+    pub servers: Arc<ServerRows>,
+    /// Servers that are gone, and for which `servers` has room still.
+    left_in_rows: usize,
     /// Snapshots before this one.
     pub generation: u64,
     /// Holds the numbers of what it has.
@@ -192,10 +199,9 @@ pub struct Live {
     pub hostname: String,
     /// By thread.
     pub threads: Box<[Arc<ThreadCounters>]>,
-    /// The largest rates of each proxy as a frontend and as a backend, and of each server by its flat number.
+    /// The largest rates of each proxy as a frontend and as a backend.
     pub frontend_peaks: Growing<Peaks>,
     pub backend_peaks: Growing<Peaks>,
-    pub server_peaks: Growing<Peaks>,
     /// Of the process.
     pub process_peaks: Peaks,
     pub tls_peaks: TlsPeaks,
@@ -287,8 +293,19 @@ impl Instance {
             Live::new(&config, first_flat as usize, (trackers, peers), (program, hostname), start_wall_us);
         let live = Arc::new(live);
         let (listeners, lease) = (places(&config), Lease::new(Arc::downgrade(&live)));
-        let instance =
-            Arc::new(Instance { names, backends, listeners, tables, generation: 0, lease, live, config });
+        let servers = Arc::new(ServerRows::new(first_flat as usize, live.threads.len()));
+        let instance = Arc::new(Instance {
+            servers,
+            left_in_rows: 0,
+            generation: 0,
+            names,
+            backends,
+            listeners,
+            tables,
+            lease,
+            live,
+            config,
+        });
         instance.live.set_current(&instance);
         instance
     }
@@ -297,6 +314,13 @@ impl Instance {
     pub(crate) fn like(&self, config: Config, gone: Vec<Gone<Number>>) -> Instance {
         let (names, listeners) = (Arc::clone(&self.names), Arc::clone(&self.listeners));
         self.next((names, listeners), config, self.backends.clone(), gone)
+    }
+
+    /// The next one, whatever it has.
+    pub(crate) fn with_all(&self, config: Config, backends: Backends, gone: Vec<Gone<Number>>) -> Instance {
+        let mut next = self.with_backends(config, backends, gone);
+        next.renew_rows();
+        next
     }
 
     /// The next one, with other proxies.
@@ -317,8 +341,11 @@ impl Instance {
         backends: Backends,
         gone: Vec<Gone<Number>>,
     ) -> Instance {
-        Instance {
+        let lost = gone.iter().filter(|gone| matches!(gone.what, Number::Server(_))).count();
+        let mut next = Instance {
             tables: crate::tables::following(&self.tables, &config),
+            servers: Arc::clone(&self.servers),
+            left_in_rows: self.left_in_rows + lost,
             generation: self.generation + 1,
             lease: self.lease.succeed(gone),
             live: Arc::clone(&self.live),
@@ -326,7 +353,25 @@ impl Instance {
             names,
             backends,
             listeners,
+        };
+        let servers = next.server_count();
+        let has_shrunk = lost > 0 && next.left_in_rows > FEW_IN_ROWS.max(servers / 4);
+        if has_shrunk || servers > FEW_IN_ROWS + 2 * next.servers.room() {
+            next.renew_rows();
         }
+        next
+    }
+
+    /// What is counted of servers that it has not goes with the snapshots before it, and what is counted of those that it has does not
+    /// stay with those.
+    fn renew_rows(&mut self) {
+        let used = self.config.proxies.iter().flat_map(|proxy| {
+            let backend = self.backends.get(proxy.id.0 as usize);
+            proxy.servers.iter().filter_map(move |server| Some(backend?.flat(server.id)))
+        });
+        let servers = self.servers.next(used);
+        self.servers = Arc::new(servers);
+        self.left_in_rows = 0;
     }
 
     /// Keeps the numbers of what it has, for who was given some of it and does not keep all of it.
@@ -424,10 +469,9 @@ impl Live {
         Live {
             program: program.to_owned(),
             hostname: hostname.to_owned(),
-            threads: (0..nbthread).map(|_| Arc::new(ThreadCounters::new(proxies, servers, count))).collect(),
+            threads: (0..nbthread).map(|_| Arc::new(ThreadCounters::new(proxies, count))).collect(),
             frontend_peaks: (0..proxies).map(|_| Peaks::default()).collect(),
             backend_peaks: (0..proxies).map(|_| Peaks::default()).collect(),
-            server_peaks: (0..servers).map(|_| Peaks::default()).collect(),
             process_peaks: Peaks::default(),
             tls_peaks: TlsPeaks::default(),
             process_gate: Gate::new(u32::try_from(config.global.maxconn).unwrap_or(u32::MAX)),
@@ -534,11 +578,14 @@ impl Live {
 
     /// Forgets the largest rates.
     pub fn reset_peaks(&self) {
-        for peaks in [&self.frontend_peaks, &self.backend_peaks, &self.server_peaks] {
+        for peaks in [&self.frontend_peaks, &self.backend_peaks] {
             peaks.iter().for_each(|(_, peaks)| peaks.reset());
         }
         self.process_peaks.reset();
         self.tls_peaks.reset();
+        if let Some(now) = self.current() {
+            now.servers.reset_peaks();
+        }
     }
 
     /// The largest rates of a frontend: sessions, requests, connections.

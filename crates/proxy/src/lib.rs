@@ -166,7 +166,7 @@ pub fn server_states(instance: &Instance) -> Vec<String> {
         for server in &proxy.servers {
             let state = if backend.is_up(server.id) { "UP" } else { "DOWN" };
             let index = instance.server_index(proxy.id, server.id);
-            let total = counters::sum(&*instance.threads, |t| &t.servers[index].total);
+            let total = instance.servers.sum(index, |c| &c.total);
             lines.push(format!(
                 "SIGHUP: Server {}/{} is {state}. Conn: {} act, {} pend, {total} tot.",
                 proxy.name,

@@ -175,13 +175,19 @@ impl Next {
         if config.traces != base.config.traces {
             live.tracing.replace(config.traces.clone());
         }
-        let next = Arc::new(base.with_backends(config, Backends::of(backends), gone));
+        let backends = Backends::of(backends);
+        let places = places(&live, &base, &backends, &added);
+        let next = Arc::new(base.with_all(config, backends, gone));
         // From here on, a stream that still follows the one before finds what it may be given. Until all is done it is balanced as
         // before: ten thousand servers that come and go are one change, not as many.
         live.set_current(&next);
         let held: Vec<_> = base.backends.iter().map(|backend| backend.hold()).collect();
-        for (proxy, server) in &added {
-            admit(&base, &next, *proxy, server);
+        for ((proxy, server), flat) in added.iter().zip(places) {
+            // A backend that is new has its servers.
+            if let Some(flat) = flat {
+                let backend = &next.backends[proxy.0 as usize];
+                backend.admit(next.config.proxy(*proxy), server, flat, next.generation);
+            }
         }
         // Before anybody follows the next one, where they are not known; the new ones are there by now.
         for (backend, server, _) in &removed {
@@ -348,12 +354,20 @@ fn frontends(base: &Instance, config: &Config) {
     }
 }
 
-fn admit(base: &Instance, next: &Instance, proxy: ProxyId, server: &Server) {
-    // A backend that is new has its servers.
-    if let Some(backend) = base.config.find_proxy(proxy).and(base.backends.get(proxy.0 as usize)) {
-        let flat = backend.place_of(server.id, || next.live.changes.take_place());
-        backend.admit(next.config.proxy(proxy), server, flat, next.generation);
-    }
+/// Where threads are to keep what is theirs of servers that join backends that were there before, which is known to those from here on.
+fn places(
+    live: &Live,
+    base: &Instance,
+    backends: &Backends,
+    added: &[(ProxyId, Shared<Server>)],
+) -> Vec<Option<u32>> {
+    let place = |(proxy, server): &(ProxyId, Shared<Server>)| {
+        let backend = base.config.find_proxy(*proxy).and(backends.get(proxy.0 as usize))?;
+        let flat = backend.place_of(server.id, || live.changes.take_place());
+        backend.set_place(server.id, flat);
+        Some(flat)
+    };
+    added.iter().map(place).collect()
 }
 
 /// A server to be checked, by the thread that does, and after how many milliseconds.

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering;
 use thalweg_balance::View;
 use thalweg_config::model::{Global, LogDest, LogLevel, LogTarget, Proxy, ProxyId, Server, ServerId, Shared};
 use thalweg_h1::CaseMap;
-use thalweg_live::Chunks;
 use thalweg_operate::log::forward::{Message, Rewrite};
 use thalweg_operate::log::{Logger, Route};
 use thalweg_runtime::pool::{Stock, TakeStock};
@@ -21,9 +20,9 @@ use thalweg_sample::context::{Clock, Scratch};
 use thalweg_shared::AtomicU64;
 
 use crate::backend::Backend;
-use crate::backend::pool::IdlePool;
+use crate::backend::pool::Pools;
 use crate::connection::tls::RecordLimits;
-use crate::counters::{Counters, OfServer, Present, Rate, ThreadCounters};
+use crate::counters::{Counters, Kept, OfServer, Present, Rate, ThreadCounters};
 use crate::instance::{Instance, Lent, Live, STREAM_BLOCK, Stopping};
 pub use crate::sessions::SessionEntry;
 use crate::sessions::SessionList;
@@ -82,8 +81,8 @@ pub struct Thread {
     /// The listeners of sessions that are on their way into the list.
     starting: RefCell<Vec<u32>>,
     pub(crate) looks_after: LooksAfter,
-    /// By flat server number; see [`Thread::with_pool`].
-    pools: Chunks<RefCell<IdlePool>>,
+    /// By flat server number.
+    pub(crate) pools: Pools,
     /// The task that looks after idle server connections.
     pub janitor: Cell<TaskId>,
     /// The millisecond of the monotonic clock until which it sleeps; 0 while it is awake.
@@ -175,23 +174,6 @@ pub fn follow_current() {
     }
 }
 
-/// A pool in use. Its numbers are brought up to date when this goes.
-struct Counted<'a> {
-    pool: &'a mut IdlePool,
-    counters: &'a Counters,
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        let counters = self.counters;
-        // Who carries many requests has proven itself with the first.
-        let quiet = self.pool.quiet().get();
-        counters.idle_connections.set((self.pool.len() + quiet) as u64);
-        counters.proven_connections.set((self.pool.proven() + quiet) as u64);
-        counters.shared_connections.set(self.pool.shared() as u64);
-    }
-}
-
 /// Streams kept for reuse while this thread is busy: as many as ten connections of HTTP/2 have at once.
 const SPARE_STREAMS_MAX: usize = 1024;
 
@@ -217,7 +199,7 @@ impl Thread {
             has_left_behind: Cell::new(false),
             starting: RefCell::default(),
             looks_after: LooksAfter::default(),
-            pools: Chunks::new(instance.server_count()),
+            pools: Pools::default(),
             janitor: Cell::new(TaskId::NONE),
             janitor_sleeps_until: Cell::new(0),
             views: RefCell::default(),
@@ -575,44 +557,12 @@ impl Thread {
         take(self.sessions.borrow().stock());
     }
 
-    /// Runs `f` with the idle connections to the server of that flat number. What others see of their number follows
-    /// from what there is afterwards, even when `f` does not come to its end.
-    pub fn with_pool<R>(&self, server: usize, f: impl FnOnce(&mut IdlePool) -> R) -> R {
-        self.with_pool_of(self.counters().of_server(server), f)
-    }
-
-    /// The same for who has looked the server up already.
-    pub fn with_pool_of<R>(&self, server: OfServer<'_>, f: impl FnOnce(&mut IdlePool) -> R) -> R {
-        let mut pool = self.pools.mine(server.index).borrow_mut();
-        let counted = Counted { pool: &mut pool, counters: server.counters };
-        f(counted.pool)
-    }
-
-    /// Closes the idle connections to a server. No pool is made for one that never had any.
-    pub(crate) fn clear_pool(&self, server: usize) {
-        let _ = self.pools.get(server).map(|_| self.with_pool(server, IdlePool::clear));
-    }
-
-    /// Runs `f` with each pool in which there is something to look after, as [`Worker::with_pool`] does.
-    pub fn each_pool(&self, mut f: impl FnMut(usize, &mut IdlePool)) {
-        for (server, pool) in self.pools.made() {
-            if pool.borrow().purge_due().is_some() {
-                self.with_pool(server, |pool| f(server, pool));
-            }
-        }
-    }
-
-    /// Closes every idle server connection.
-    pub fn drop_idle_connections(&self) {
-        self.each_pool(|_, pool| pool.clear());
-    }
-
     /// Nobody knows the server of that flat number any more: what this thread keeps of it is as if there had been none.
     pub(crate) fn forget_server(&self, server: usize) {
-        if let Some(pool) = self.pools.get(server) {
-            *pool.borrow_mut() = IdlePool::default();
+        self.pools.forget(server);
+        if let Some(pin) = self.pin() {
+            pin.instance.servers.forget(server, self.thread);
         }
-        self.counters.servers.forget(server);
         self.copies.forget(server);
     }
 
@@ -656,16 +606,28 @@ impl Worker {
     pub fn count_attempt(&self, server: OfServer<'_>) {
         server.counters.total.add(1);
         if let Some(second) = server.counters.session_rate.add(clock::now_ms()) {
-            let at = server.index;
-            let rates = self.instance.threads.iter().map(|t| &t.servers[at].session_rate);
-            raise(&self.instance.server_peaks[at].sessions, rates, second);
+            let all = &self.instance.servers;
+            let rates = all.all(server.index).map(|counters| &counters.session_rate);
+            raise(&all.peaks(server.index).sessions, rates, second);
         }
+    }
+
+    /// What this thread counts of a server.
+    #[inline]
+    pub fn of_server(&self, proxy: ProxyId, server: ServerId) -> OfServer<'_> {
+        let index = self.instance.server_index(proxy, server);
+        OfServer { index, counters: self.instance.servers.mine(index, self.thread) }
+    }
+
+    /// The same, for who stays longer than this pin.
+    pub(crate) fn keep_counters(&self, proxy: ProxyId, server: ServerId) -> Kept {
+        self.instance.servers.hold(self.instance.server_index(proxy, server), self.thread)
     }
 
     /// This thread's counters of a server.
     #[inline]
     pub fn srv_counters(&self, proxy: ProxyId, server: ServerId) -> &Counters {
-        self.counters().servers.mine(self.instance.server_index(proxy, server))
+        self.of_server(proxy, server).counters
     }
 
     /// A proxy of the running configuration.

@@ -39,7 +39,7 @@ impl Instance {
     /// Streams a server has now.
     pub fn server_streams(&self, id: model::ProxyId, server: model::ServerId) -> u32 {
         let index = self.server_index(id, server);
-        narrow(sum(&*self.threads, |t| &t.servers[index].current))
+        narrow(self.servers.sum(index, |c| &c.current))
     }
 }
 
@@ -199,8 +199,7 @@ impl World for Worker {
         let backend = &self.instance.backends[id.proxy.0 as usize];
         let index = self.instance.server_index(p.id, server.id);
         let now_ms = thalweg_runtime::clock::now_ms();
-        let rate =
-            self.instance.threads.iter().map(|t| t.servers[index].session_rate.per_second(now_ms)).sum();
+        let rate = self.instance.servers.all(index).map(|c| c.session_rate.per_second(now_ms)).sum();
         let weight = backend.weight(server.id);
         ServerFigures {
             conn: self.instance.server_streams(p.id, server.id),

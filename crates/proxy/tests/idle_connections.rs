@@ -71,7 +71,7 @@ fn watch(options: [&str; 2], times: u32, seconds: usize) -> [Vec<(u64, u64)>; 2]
             timer::sleep(u64::from(times) * 305 + 500).await;
             for _ in 0..seconds {
                 for (at, told) in told.borrow_mut().iter_mut().enumerate() {
-                    let server = &instance.threads[0].servers[at];
+                    let server = instance.servers.of(at, 0);
                     told.push((server.idle_connections.get(), server.needed_connections.get()));
                 }
                 timer::sleep(1000).await;

@@ -46,14 +46,15 @@ fn on<T: Send + 'static>(running: &Running, f: impl FnOnce(&Rc<Worker>, &Proxy) 
 }
 
 /// A server comes; its number.
-fn comes(running: &Running, name: &'static str) -> ServerId {
+fn comes(running: &Running, name: &str) -> ServerId {
+    let (new, name) = (name.to_owned(), name.to_owned());
     on(running, move |worker, backend| {
         let config = &worker.instance.config;
         let read =
-            new_server(&LoadOptions::default(), config, backend, name, &["127.0.0.1:1", "maxconn", "10"]);
+            new_server(&LoadOptions::default(), config, backend, &new, &["127.0.0.1:1", "maxconn", "10"]);
         add_server(worker, &backend.name, read.expect("a good line").server, None).expect("it may come");
     });
-    on(running, move |_, backend| backend.server_by_name(name).expect("it came").id)
+    on(running, move |_, backend| backend.server_by_name(&name).expect("it came").id)
 }
 
 fn goes(running: &Running, server: ServerId) {
@@ -114,5 +115,27 @@ fn a_slot_that_is_on_its_way_keeps_its_server() {
     assert!(!traffic(&running).contains(&server));
     on(&running, move |worker, backend| worker.backend(backend.id).end(slot));
     assert!(traffic(&running).contains(&server), "the slot is free");
+    running.stop();
+}
+
+/// Many servers come, serve something and go: what was counted of them is there as long as a stream may count for them, and no longer.
+#[test]
+fn what_was_counted_of_servers_goes_with_the_last_who_knows_them() {
+    const MANY: usize = 600;
+    let made = |running: &Running| on(running, |worker, _| worker.instance.servers.made());
+    let running = start();
+    let servers: Vec<ServerId> = (0..MANY).map(|n| comes(&running, &format!("s{n}"))).collect();
+    let all = servers.clone();
+    on(&running, move |worker, backend| {
+        all.iter().for_each(|server| worker.of_server(backend.id, *server).counters.total.add(1));
+        STAYS.set(Some(Rc::clone(worker)));
+    });
+    servers.into_iter().for_each(|server| goes(&running, server));
+    traffic(&running);
+    assert!(made(&running) >= MANY, "a stream knows them");
+    on(&running, |_, _| drop(STAYS.take()));
+    traffic(&running);
+    let left = made(&running);
+    assert!(left < MANY / 2, "memory for {left} servers of {MANY} that are gone");
     running.stop();
 }

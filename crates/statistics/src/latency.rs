@@ -27,7 +27,7 @@ pub fn of(instance: &Instance, place: Place, phase: Phase) -> Sum {
         }
         Part::Server(at) => {
             let index = instance.server_index(proxy.id, proxy.servers[at].id);
-            sum(&mut threads().map(|t| &t.servers[index]))
+            sum(&mut instance.servers.all(index))
         }
         Part::Backend => sum(&mut threads().map(|t| &t.backends[proxy.id.0 as usize])),
     }

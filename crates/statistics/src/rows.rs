@@ -335,10 +335,10 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     let index = instance.server_index(proxy.id, server.id);
     let backend = &instance.backends[proxy.id.0 as usize];
     let identity = backend.identity(server);
-    let sums = Sums(instance.threads.iter().map(|t| &t.servers[index]).collect());
+    let sums = Sums(instance.servers.all(index).collect());
     let mut row = Row::new(RowKind::Server, proxy, &identity.name, server.uid);
     sums.common(&mut row);
-    sums.behind(&mut row, &instance.server_peaks[index]);
+    sums.behind(&mut row, instance.servers.peaks(index));
     row.set(const { at("qcur") }, U32(backend.server_queue_len(server.id)));
     row.set(const { at("qmax") }, U32(backend.queue_max(Some(server.id))));
     let limit = backend.maxconn(server.id);
@@ -563,9 +563,7 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
     }
     // Connections that wait for a request are open, too.
     let servers = proxy.servers.iter().map(|server| instance.server_index(proxy.id, server.id));
-    let idle: u64 = servers
-        .map(|at| instance.threads.iter().map(|t| t.servers[at].idle_connections.get()).sum::<u64>())
-        .sum();
+    let idle: u64 = servers.map(|at| instance.servers.sum(at, |c| &c.idle_connections)).sum();
     let http = u64::from(is_http(proxy));
     row.extra(
         &sums,

@@ -115,7 +115,7 @@ pub fn load(instance: &Instance, text: &str) {
                 mine.backends.mine(proxy.0 as usize)
             }
             (Some(Named::Server(proxy, server)), false) => {
-                mine.servers.mine(instance.server_index(*proxy, *server))
+                instance.servers.mine(instance.server_index(*proxy, *server), 0)
             }
             _ => continue,
         };

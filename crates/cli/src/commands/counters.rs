@@ -41,7 +41,7 @@ async fn clear_server(instance: &Instance, args: &[&str]) -> Reply {
     backend.clear_downs(server.id);
     backend.clear_failures(server.id);
     let index = instance.server_index(proxy.id, server.id);
-    on_all(move |worker| worker.counters().servers.mine(index).reset()).await;
+    on_all(move |worker| worker.instance.servers.mine(index, worker.thread).reset()).await;
     Reply::notice("Server counters cleared.")
 }
 
@@ -62,13 +62,9 @@ async fn clear_all(instance: &Instance) -> Reply {
 async fn clear(instance: &Instance, how: fn(&Counters)) -> Reply {
     on_all(move |worker| {
         let thread = worker.counters();
-        let every = thread
-            .listeners
-            .iter()
-            .chain(thread.frontends.iter())
-            .chain(thread.backends.iter())
-            .chain(thread.servers.iter());
+        let every = thread.listeners.iter().chain(thread.frontends.iter()).chain(thread.backends.iter());
         every.chain([&thread.process]).for_each(how);
+        worker.instance.servers.each_of(worker.thread, how);
     })
     .await;
     for gate in instance

@@ -14,7 +14,7 @@ use thalweg_proxy::backend::health::What;
 use thalweg_proxy::backend::identity::Identity;
 use thalweg_proxy::backend::resolved;
 use thalweg_proxy::backend::standing::Said;
-use thalweg_proxy::counters::{Counter, Counters, sum};
+use thalweg_proxy::counters::{Counter, Counters};
 use thalweg_proxy::operator::Hand;
 use thalweg_proxy::resolvers::{self, NameChange};
 use thalweg_syntax::{TimeUnit, parse_time};
@@ -219,7 +219,7 @@ fn connections(text: &mut String, instance: &Instance, (proxy, server): (&Proxy,
     let now = instance.backends[proxy.id.0 as usize].identity(server);
     let (address, port) = address_and_port(&now);
     let address = anonymous::server_address(anon_key, &address);
-    let of = |counter: fn(&Counters) -> &Counter| sum(&*instance.threads, |t| counter(&t.servers[index]));
+    let of = |counter: fn(&Counters) -> &Counter| instance.servers.sum(index, counter);
     let served = instance.server_streams(proxy.id, server.id);
     // Connections of a session of its own are not counted among the used ones.
     let used = if shares_connections(proxy) { served } else { 0 };
@@ -240,8 +240,8 @@ fn connections(text: &mut String, instance: &Instance, (proxy, server): (&Proxy,
     ));
     // A server that may have none has no threads that have any.
     if server.pool.max_conn != 0 {
-        for thread in instance.threads.iter() {
-            text.push_str(&format!(" {}", thread.servers[index].idle_connections.get()));
+        for thread in instance.servers.all(index) {
+            text.push_str(&format!(" {}", thread.idle_connections.get()));
         }
     }
     text.push('\n');

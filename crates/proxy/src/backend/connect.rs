@@ -223,7 +223,7 @@ impl<'a> Way<'a> {
         key: Option<Rc<ConnectionKey>>,
         moves: u32,
     ) -> Way<'a> {
-        let of_server = worker.counters().of_server(worker.instance.server_index(proxy.id, server.id));
+        let of_server = worker.of_server(proxy.id, server.id);
         Way { worker, proxy, server, of_server, key, moves }
     }
 
@@ -689,12 +689,10 @@ pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, mut conn: B
     if conn.moves != moves {
         return;
     }
-    let index = worker.instance.server_index(backend, server.id);
-    let of_server = worker.counters().of_server(index);
+    let of_server = worker.of_server(backend, server.id);
     // The limit is for all threads together. The connections that are idle already stay: they have proved to last.
     if let Ok(max) = u64::try_from(pool.max_conn) {
-        let idle_now =
-            crate::counters::sum(&*worker.instance.threads, |t| &t.servers[index].idle_connections);
+        let idle_now = worker.instance.servers.sum(of_server.index, |c| &c.idle_connections);
         if idle_now >= max {
             return;
         }
@@ -761,11 +759,11 @@ async fn look_after_idle(worker: &Thread) {
         worker.janitor_sleeps_until.set(0);
         let now = clock::now_ms();
         next_purge = u64::MAX;
-        worker.each_pool(|server, pool| {
+        worker.each_pool(|counters, pool| {
             pool.drop_closed();
             crate::plant::here("janitor");
             if pool.purge_due().is_some_and(|due| due <= now) {
-                purge(worker.counters().servers.mine(server), pool, now);
+                purge(counters, pool, now);
             }
             next_purge = next_purge.min(pool.purge_due().unwrap_or(u64::MAX));
         });

@@ -104,7 +104,7 @@ impl Drop for Reply {
 async fn take(wanted: &Wanted, reply: Reply) {
     let Some(worker) = worker::current() else { return };
     let key = wanted.key.as_ref();
-    let (alone, shared) = worker.with_pool(wanted.server, |pool| {
+    let taken = worker.with_known_pool(wanted.server, |pool, _| {
         if !pool.follow(wanted.moves) {
             return (None, None);
         }
@@ -113,12 +113,13 @@ async fn take(wanted: &Wanted, reply: Reply) {
             alone => (alone, None),
         }
     });
+    let (alone, shared) = taken.unwrap_or_default();
     let idle = match (alone, shared) {
         (_, Some(shared)) => return shared.hand_to(reply),
         (Some(idle), None) => idle,
         (None, None) => {
             if wanted.waits {
-                worker.with_pool(wanted.server, |pool| pool.wait(wanted.key.clone(), reply));
+                worker.with_known_pool(wanted.server, |pool, _| pool.wait(wanted.key.clone(), reply));
             }
             return;
         }
@@ -148,7 +149,7 @@ impl Target<'_> {
             return None;
         }
         let server = instance.server_index(self.proxy.id, self.server.id);
-        let of = |thread: usize| &instance.threads[thread].servers[server];
+        let of = |thread: usize| instance.servers.of(server, thread);
         if !self.is_reverse() {
             // A thread may end what another one began: a number below 0 is none.
             let idle_of = |thread: &usize| i64::try_from(of(*thread).idle_connections.get()).unwrap_or(0);

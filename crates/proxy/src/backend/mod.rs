@@ -225,6 +225,11 @@ impl Backend {
         if self.has_own_place(server) { self.first_flat + server.0 } else { fresh() }
     }
 
+    /// The same, for who looks for it before the server joins.
+    pub(crate) fn set_place(&self, server: ServerId, flat: u32) {
+        self.state(server).flat.store(flat, Ordering::Relaxed);
+    }
+
     /// Whether the number of a server has a place of its own in what threads keep, whoever has the number.
     pub(crate) fn has_own_place(&self, server: ServerId) -> bool {
         server.0 < self.configured

@@ -18,6 +18,7 @@ use thalweg_shared::{AtomicU32, AtomicU64, Mutex};
 
 use super::Backend;
 use super::health::{tell, title};
+use crate::counters::{Counter, Counters};
 use crate::instance::Instance;
 use crate::worker::{self, Thread, Worker};
 
@@ -179,13 +180,12 @@ fn compare(worker: &Worker, proxy: ProxyId) {
 /// What all threads counted of a server.
 fn outcomes(instance: &Instance, proxy: ProxyId, server: ServerId) -> Outcomes {
     let index = instance.server_index(proxy, server);
-    instance.threads.iter().map(|thread| &thread.servers[index]).fold(Outcomes::default(), |sum, counters| {
-        Outcomes {
-            requests: sum.requests.wrapping_add(counters.outcomes.get()),
-            failures: sum.failures.wrapping_add(counters.failed_outcomes.get()),
-            answer_us: sum.answer_us.wrapping_add(counters.answer_us.get()),
-        }
-    })
+    let of = |counter: fn(&Counters) -> &Counter| instance.servers.sum(index, counter);
+    Outcomes {
+        requests: of(|c| &c.outcomes),
+        failures: of(|c| &c.failed_outcomes),
+        answer_us: of(|c| &c.answer_us),
+    }
 }
 
 impl Backend {

@@ -3,7 +3,7 @@
 //! A connection goes in when a response ended on a message boundary in both directions and the server agreed to keep
 //! it. Only the owning thread touches a pool.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -14,7 +14,9 @@ use super::connect::ServerConn;
 use super::hand_over::Reply;
 use super::shared::{Place, SharedConnection};
 use super::shelf::{Shared, Shelf};
+use crate::counters::{Counters, Kept, OfServer};
 use crate::plant::bug;
+use crate::worker::{Thread, Worker};
 
 /// Everything besides the server that makes two connections interchangeable; `None` in [`ServerConn`] for the
 /// usual case in which nothing does.
@@ -48,6 +50,136 @@ pub struct Demand {
     pub needed: usize,
     /// Kept beyond that in any case (`pool-low-conn`).
     pub low: usize,
+}
+
+/// The idle connections of the servers of a thread, by flat number. A pool is made when its server has its first, and goes when nobody
+/// knows the server any more.
+#[derive(Default)]
+pub(crate) struct Pools(RefCell<Vec<Option<Rc<Pool>>>>);
+
+/// Those of one server, with the counters that tell others of them.
+pub(crate) struct Pool {
+    idle: RefCell<IdlePool>,
+    counters: Kept,
+}
+
+impl Pools {
+    /// The pool of a server, if there is one.
+    #[inline]
+    pub fn get(&self, server: usize) -> Option<Rc<Pool>> {
+        self.0.borrow().get(server)?.clone()
+    }
+
+    /// The same, made if there is none.
+    #[inline]
+    pub fn get_or_make(&self, server: usize, counters: impl FnOnce() -> Kept) -> Rc<Pool> {
+        self.get(server).unwrap_or_else(|| self.make(server, counters()))
+    }
+
+    #[cold]
+    fn make(&self, server: usize, counters: Kept) -> Rc<Pool> {
+        let pool = Rc::new(Pool { idle: RefCell::default(), counters });
+        let mut all = self.0.borrow_mut();
+        if all.len() <= server {
+            all.resize_with(server + 1, || None);
+        }
+        all[server] = Some(Rc::clone(&pool));
+        pool
+    }
+
+    /// Those in which there is something to look after.
+    pub fn due(&self) -> Vec<Rc<Pool>> {
+        let is_due = |pool: &&Rc<Pool>| pool.idle.borrow().purge_due().is_some();
+        self.0.borrow().iter().flatten().filter(is_due).cloned().collect()
+    }
+
+    /// Nobody knows the server any more.
+    pub fn forget(&self, server: usize) {
+        let mut all = self.0.borrow_mut();
+        let gone = all.get_mut(server).and_then(Option::take);
+        if gone.is_some() {
+            while all.pop_if(|last| last.is_none()).is_some() {}
+            // Half of it is left free, so that numbers that come and go do not move it each time.
+            let len = all.len();
+            if len < all.capacity() / 4 {
+                all.shrink_to(2 * len);
+            }
+        }
+        drop(all);
+        // What is closed with it may look for another pool.
+        drop(gone);
+    }
+}
+
+impl Pool {
+    /// Runs `f` with it. What others see of the number of connections follows from what there is afterwards, even when `f` does not
+    /// come to its end.
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce(&mut IdlePool, &Counters) -> R) -> R {
+        let counted = Counted { pool: &mut self.idle.borrow_mut(), counters: &self.counters };
+        f(counted.pool, counted.counters)
+    }
+}
+
+/// A pool in use. Its numbers are brought up to date when this goes.
+struct Counted<'a> {
+    pool: &'a mut IdlePool,
+    counters: &'a Counters,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let counters = self.counters;
+        // Who carries many requests has proven itself with the first.
+        let quiet = self.pool.quiet().get();
+        counters.idle_connections.set((self.pool.len() + quiet) as u64);
+        counters.proven_connections.set((self.pool.proven() + quiet) as u64);
+        counters.shared_connections.set(self.pool.shared() as u64);
+    }
+}
+
+impl Thread {
+    /// Runs `f` with the idle connections to the server of that flat number, if there ever were any. What others see of their
+    /// number follows from what there is afterwards, even when `f` does not come to its end.
+    pub(crate) fn with_known_pool<R>(
+        &self,
+        server: usize,
+        f: impl FnOnce(&mut IdlePool, &Counters) -> R,
+    ) -> Option<R> {
+        self.pools.get(server).map(|pool| pool.with(f))
+    }
+
+    /// The same, with a pool that is made if there is none; `None` when the thread ends.
+    pub(crate) fn with_pool<R>(&self, server: usize, f: impl FnOnce(&mut IdlePool) -> R) -> Option<R> {
+        let pin = self.pin()?;
+        let pool = self.pools.get_or_make(server, || pin.instance.servers.hold(server, self.thread));
+        Some(pool.with(|pool, _| f(pool)))
+    }
+
+    /// Closes the idle connections to a server. No pool is made for one that never had any.
+    pub(crate) fn clear_pool(&self, server: usize) {
+        self.with_known_pool(server, |pool, _| pool.clear());
+    }
+
+    /// Runs `f` with each pool in which there is something to look after, and this thread's counters of its server.
+    pub(crate) fn each_pool(&self, mut f: impl FnMut(&Counters, &mut IdlePool)) {
+        for pool in self.pools.due() {
+            pool.with(|pool, counters| f(counters, pool));
+        }
+    }
+
+    /// Closes every idle server connection.
+    pub fn drop_idle_connections(&self) {
+        self.each_pool(|_, pool| pool.clear());
+    }
+}
+
+impl Worker {
+    /// Runs `f` with the idle connections to a server, as [`Thread::with_known_pool`] does; a pool is made if there is none.
+    pub fn with_pool_of<R>(&self, server: OfServer<'_>, f: impl FnOnce(&mut IdlePool) -> R) -> R {
+        let hold = || self.instance.servers.hold(server.index, self.thread);
+        self.pools.get_or_make(server.index, hold).with(|pool, _| f(pool))
+    }
 }
 
 /// The idle connections of one server on one thread.

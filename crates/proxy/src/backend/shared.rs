@@ -326,7 +326,7 @@ impl Kept {
             let quiet = Rc::clone(pool.quiet());
             pool.follow(moves).then(|| (pool.share(shared, delay), quiet))
         });
-        let Some(((number, due), quiet)) = shared else { return false };
+        let Some(((number, due), quiet)) = shared.flatten() else { return false };
         self.pooled = Some(Pooled { number, quiet, is_quiet: false });
         self.own.wake_janitor(due);
         true
@@ -339,13 +339,13 @@ impl Kept {
             return;
         }
         quiet.set(if idle { quiet.get() + 1 } else { quiet.get() - 1 });
-        let counters = self.own.counters().servers.mine(self.index);
-        let demand = Demand {
-            others: usize::try_from(counters.current.get()).unwrap_or(0),
-            needed: usize::try_from(counters.needed_connections.get()).unwrap_or(0),
-            low: self.pool.low_conn as usize,
-        };
-        self.own.with_pool(self.index, |pool| {
+        let low = self.pool.low_conn as usize;
+        self.own.with_known_pool(self.index, |pool, counters| {
+            let demand = Demand {
+                others: usize::try_from(counters.current.get()).unwrap_or(0),
+                needed: usize::try_from(counters.needed_connections.get()).unwrap_or(0),
+                low,
+            };
             match Rc::ptr_eq(pool.quiet(), quiet) {
                 true if idle => pool.rests(*number, demand),
                 true => pool.works(*number),
@@ -378,7 +378,7 @@ impl Drop for Kept {
     fn drop(&mut self) {
         let Some(Pooled { number, quiet, is_quiet }) = self.pooled.take() else { return };
         quiet.set(quiet.get() - usize::from(is_quiet));
-        self.own.with_pool(self.index, |pool| {
+        self.own.with_known_pool(self.index, |pool, _| {
             if Rc::ptr_eq(pool.quiet(), &quiet) {
                 pool.forget(number);
             }

@@ -1,14 +1,13 @@
 //! Server connections that one session keeps for itself (`http-reuse never`, and connections on which a client
 //! authenticated itself).
 
-use std::rc::Rc;
-
 use thalweg_config::model::{Proxy, ProxyId, Reuse, Server, ServerId};
 use thalweg_runtime::TaskId;
 
 use super::ClientSession;
 use crate::backend::connect::{ServerConn, give_back};
 use crate::backend::pool::ConnectionKey;
+use crate::counters::Kept;
 use crate::worker::{self, Worker};
 
 /// Idle server connections that one session keeps for itself, unless `max-session-srv-conns` says how many.
@@ -23,21 +22,18 @@ pub(super) struct PrivateConnection {
 }
 
 /// One in the number of idle private connections of a server.
-struct PrivateIdle {
-    worker: Rc<Worker>,
-    server: usize,
-}
+struct PrivateIdle(Kept);
 
 impl PrivateIdle {
-    fn new(worker: Rc<Worker>, server: usize) -> PrivateIdle {
-        worker.counters().servers.mine(server).private_idle_connections.add(1);
-        PrivateIdle { worker, server }
+    fn new(counters: Kept) -> PrivateIdle {
+        counters.private_idle_connections.add(1);
+        PrivateIdle(counters)
     }
 }
 
 impl Drop for PrivateIdle {
     fn drop(&mut self) {
-        self.worker.counters().servers.mine(self.server).private_idle_connections.sub(1);
+        self.0.private_idle_connections.sub(1);
     }
 }
 
@@ -132,7 +128,7 @@ impl ClientSession {
         }
         // What happens on it wakes the session, which looks after its connections itself.
         conn.port.line.watch(keeper);
-        let counted = PrivateIdle::new(home, worker.instance.server_index(backend.id, server.id));
+        let counted = PrivateIdle::new(worker.keep_counters(backend.id, server.id));
         let (backend, server) = (backend.id, server.id);
         private.push(PrivateConnection { backend, server, conn, _counted: counted });
         self.private.set(Some(private));

@@ -471,7 +471,7 @@ struct Lease<'a> {
 impl<'a> Lease<'a> {
     /// Takes charge of a slot that was just taken.
     fn new(worker: &'a Worker, proxy: ProxyId, slot: Slot) -> Lease<'a> {
-        let of_server = worker.counters().of_server(worker.instance.server_index(proxy, slot.server()));
+        let of_server = worker.of_server(proxy, slot.server());
         Lease { worker, proxy, slot, of_server, _present: of_server.counters.enter() }
     }
 

@@ -190,7 +190,9 @@ fn run(scene: &Scene, deferred_sends: bool, text: String, undo: Option<u64>) -> 
             let value = |counted: &thalweg_proxy::stream::ending::Counted| match counted.side {
                 Side::Frontend => fronts.iter().map(|c| counted.value(c)).sum(),
                 Side::Backend => counted.value(&threads.backends[be.0 as usize]),
-                Side::Server => servers.iter().map(|s| counted.value(&threads.servers[index(s.id)])).sum(),
+                Side::Server => {
+                    servers.iter().map(|s| counted.value(instance.servers.of(index(s.id), 0))).sum()
+                }
             };
             let counted: Vec<(usize, u64)> =
                 COUNTED.iter().enumerate().map(|(i, c)| (i, value(c))).filter(|(_, n)| *n > 0).collect();

@@ -176,7 +176,7 @@ fn counted(instance: &Instance) -> Vec<(String, u64)> {
         all.push((format!("bytes of {}", proxy.name), backs().map(|c| c.response_bytes_in.get()).sum()));
         for server in &proxy.servers {
             let at = instance.server_index(proxy.id, server.id);
-            let of = instance.threads.iter().map(move |thread| &thread.servers[at]);
+            let of = instance.servers.all(at);
             // One that goes and comes again begins anew: it has another number.
             let name = format!("streams of {}/{} ({})", proxy.name, server.name, server.id.0);
             all.push((name, of.map(|c| c.total.get()).sum()));

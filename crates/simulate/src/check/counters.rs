@@ -97,7 +97,7 @@ fn servers(plan: &Plan, record: &Record, instance: &Arc<Instance>, proxy: &Proxy
     let counters: Vec<&Counters> = backend.collect();
     let of = |server: &Server| -> Vec<&Counters> {
         let at = instance.server_index(proxy.id, server.id);
-        instance.threads.iter().map(|t| &t.servers[at]).collect()
+        instance.servers.all(at).collect()
     };
     for (name, pick) in [
         ("connection attempts", (|c: &Counters| c.connection_attempts.get()) as fn(&Counters) -> u64),
@@ -159,10 +159,10 @@ pub fn nothing_left(record: &Record, instance: &Arc<Instance>) {
         for server in &proxy.servers {
             let at = instance.server_index(proxy.id, server.id);
             let name = &server.name;
-            left(format!("streams of server {name}"), sum(&*instance.threads, |t| &t.servers[at].current));
+            left(format!("streams of server {name}"), instance.servers.sum(at, |c| &c.current));
             left(
                 format!("idle connections of server {name}"),
-                sum(&*instance.threads, |t| &t.servers[at].idle_connections),
+                instance.servers.sum(at, |c| &c.idle_connections),
             );
             left(format!("places in the queue of server {name}"), backend.server_queue_len(server.id).into());
             left(
