@@ -69,40 +69,34 @@ pub(crate) fn global_log(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     }
     let target = target(cx, line, "log : expects <address> and <facility>  as arguments")?;
     let mut all = cx.config.global.log_targets.to_vec();
-    all.push(target);
+    all.push(LogTarget { global: Some(all.len()), ..target });
     cx.config.global.log_targets = all.into();
     Ok(())
 }
 
 /// `log` in a proxy.
 pub(crate) fn proxy_log(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
-    let targets = line_targets_of(cx, line, &format!("proxy section '{}'", b.p.name))?;
     let mut all = b.p.log_targets.to_vec();
-    all.extend(targets);
+    add_line(cx, line, &format!("proxy section '{}'", b.p.name), &mut all)?;
     b.p.log_targets = all.into();
     Ok(())
 }
 
-/// The targets of one line of a section other than `global`, which messages call `section`.
-pub(crate) fn line_targets_of(
-    cx: &mut Cx<'_>,
-    line: &Line,
-    section: &str,
-) -> Result<Vec<LogTarget>, Box<Diagnostic>> {
+/// One line of a section other than `global`, which messages call `section`: its targets join `targets`, the section's. `log global`
+/// means all the global ones there are so far; those that the section has already are not sent to twice.
+pub(crate) fn add_line(cx: &mut Cx<'_>, line: &Line, section: &str, targets: &mut Vec<LogTarget>) -> Outcome {
+    if line.words.len() == 2 && line.text(1) == "global" {
+        let globals = &cx.config.global.log_targets;
+        let known: Vec<_> = targets.iter().filter_map(|t| t.global).collect();
+        targets.extend(globals.iter().filter(|t| t.global.is_none_or(|at| !known.contains(&at))).cloned());
+        return Ok(());
+    }
     let before = cx.log_names.len();
-    let targets = line_targets(cx, line)?;
+    targets.push(target(cx, line, "log : expects <address> and <facility> or global as arguments")?);
     for used in &mut cx.log_names[before..] {
         used.section = Some(section.into());
     }
-    Ok(targets)
-}
-
-/// The targets of one line of a section other than `global`: `log global` means all the global ones.
-pub(crate) fn line_targets(cx: &mut Cx<'_>, line: &Line) -> Result<Vec<LogTarget>, Box<Diagnostic>> {
-    if line.words.len() == 2 && line.text(1) == "global" {
-        return Ok(cx.config.global.log_targets.to_vec());
-    }
-    Ok(vec![target(cx, line, "log : expects <address> and <facility> or global as arguments")?])
+    Ok(())
 }
 
 /// One target: `<address> [options] <facility> [<level> [<minlevel>]]`.
@@ -120,6 +114,7 @@ pub(crate) fn target(cx: &mut Cx<'_>, line: &Line, usage: &str) -> Result<LogTar
         minlevel: LogLevel::Emerg,
         sample: None,
         profile: None,
+        global: None,
     };
     // The options come in this order, each once at most.
     const ORDER: [&str; 4] = ["len", "format", "sample", "profile"];

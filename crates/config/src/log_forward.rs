@@ -82,7 +82,7 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut ForwardDraft, line: &Line) -> Ou
         "dgram-bind" => forward.dgram_binds.append(&mut datagrams(cx, line)?),
         "log" => {
             let section = format!("log-forward section '{}'", forward.name);
-            draft.targets.extend(crate::log::line_targets_of(cx, line, &section)?);
+            crate::log::add_line(cx, line, &section, &mut draft.targets)?;
         }
         "maxconn" | "backlog" => {
             let name = line.text(0);

@@ -120,7 +120,7 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outc
         }
         "log" => {
             let section = format!("peers section '{}'", draft.name);
-            draft.targets.extend(crate::log::line_targets_of(cx, line, &section)?);
+            crate::log::add_line(cx, line, &section, &mut draft.targets)?;
             Ok(())
         }
         "disabled" => {

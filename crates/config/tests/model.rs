@@ -241,6 +241,25 @@ fn proxy_settings() {
     });
 }
 
+/// Played to HAProxy 3.5-dev5: `log global` again adds only lines of `global` that the section does not have yet; two equal lines of
+/// `global` are two, and a line of the section itself is another one each time.
+#[test]
+fn what_is_global_is_logged_to_once() {
+    let facilities = |between: &str, lines: &str| -> Vec<u8> {
+        let text = format!(
+            "global\n log 127.0.0.1 local0\n log 127.0.0.1 local0\ndefaults\n mode http\n log global\n{between}listen x\n {}\n",
+            lines.replace('|', "\n ")
+        );
+        let config = config(&text);
+        config.proxies[0].log_targets.iter().map(|t| t.facility.0).collect()
+    };
+    assert_eq!(facilities("", "option httplog"), [16, 16]);
+    assert_eq!(facilities("", "log global"), [16, 16]);
+    assert_eq!(facilities("global\n log 127.0.0.1 local1\n", "log global"), [16, 16, 17]);
+    assert_eq!(facilities("", "no log|log global"), [16, 16]);
+    assert_eq!(facilities("", "log 127.0.0.1 local2|log global|log 127.0.0.1 local2"), [16, 16, 18, 18]);
+}
+
 #[test]
 fn filters_run_in_the_order_that_is_said() {
     let declared = "filter trace|filter bwlim-out a default-limit 1k default-period 1s|filter trace name B";

@@ -22,6 +22,8 @@ pub struct LogTarget {
     pub sample: Option<Arc<LogSample>>,
     /// Name of a `log-profile` section.
     pub profile: Option<Arc<str>>,
+    /// Which line of `global` this is (the first is 0), there and wherever `log global` took it over.
+    pub global: Option<usize>,
 }
 
 /// Destination of a log line.

@@ -412,6 +412,7 @@ mod tests {
             minlevel: LogLevel::Emerg,
             sample: Some(Arc::new(LogSample { ranges: vec![(1, 1), (3, 4)], size: 5 })),
             profile: None,
+            global: None,
         };
         let position = AtomicU32::new(0);
         let turns: Vec<bool> = (0..10).map(|_| sampled(&target, Some(&position))).collect();
