@@ -10,6 +10,7 @@ use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, TimeUnit, 
 use crate::build::{Building, Cx};
 use crate::global::number_set;
 use crate::keyword::{Keyword, Outcome, Status, fail, find, not_supported};
+use crate::meaning;
 use crate::model::{Bind, BindAddr, Shards};
 use crate::numbers::{strict, time};
 use crate::resolve::addresses;
@@ -24,9 +25,9 @@ pub(crate) enum BindContext {
 }
 
 impl BindContext {
-    /// Whether clients are served there.
-    fn is_of_proxy(&self) -> bool {
-        matches!(self, BindContext::Section("frontend" | "listen"))
+    /// Whether clients are served there, and not operators, peers or other programs' logs.
+    pub fn is_of_proxy(&self) -> bool {
+        matches!(self, BindContext::Section(section) if !matches!(*section, "peers" | "log-forward"))
     }
 }
 
@@ -198,7 +199,10 @@ pub(crate) fn parse_options(
         };
         match keyword.status {
             Status::Works(setter) => match setter.read(cx, line, at, first) {
-                Ok(words) => at += words,
+                Ok(words) => {
+                    meaning::look_at_bind(cx, line, at, context, &unknown)?;
+                    at += words;
+                }
                 Err(mut e) => {
                     e.message = format!("{wrong}{}{end}", e.message);
                     return Err(e);

@@ -174,6 +174,8 @@ pub(crate) struct Building {
     pub late: Vec<Line>,
     /// Words of `filter-sequence` lines: whether of requests, the name of a filter, and where it is.
     pub filter_names: Vec<(bool, Arc<str>, Span)>,
+    /// Whose its servers are.
+    pub whose: crate::meaning::Servers,
     /// Lines of servers by name, to refuse a second one.
     pub server_names: HashMap<Arc<str>, u32>,
     /// Some server has an address of datagrams.
@@ -432,6 +434,7 @@ impl Building {
             mode_here: self.mode_here,
             late: Vec::new(),
             filter_names: Vec::new(),
+            whose: Default::default(),
             server_names: HashMap::new(),
             datagram_servers: false,
             resolutions: Vec::new(),

@@ -19,6 +19,7 @@ mod log;
 mod log_forward;
 mod log_profile;
 mod mailers;
+mod meaning;
 pub mod model;
 mod numbers;
 mod opentelemetry;

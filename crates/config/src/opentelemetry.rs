@@ -8,6 +8,7 @@ use thalweg_syntax::{Diagnostic, Line, TimeUnit};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, at_most, fail};
+use crate::meaning::Servers;
 use crate::model::{OpenTelemetry, ProxyKind, ServerAddr};
 use crate::numbers::{size, time};
 use crate::ring;
@@ -57,6 +58,7 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<OpenTelemetryDraft, B
     let mut servers = Box::new(crate::proxy::fresh(line.span()));
     servers.p.name = cx.name("opentelemetry");
     servers.p.kind = ProxyKind::Backend;
+    servers.whose = Servers::Collectors;
     let settings = OpenTelemetry {
         servers: Vec::new(),
         service_name: cx.name("thalweg"),
@@ -170,6 +172,10 @@ fn period(cx: &mut Cx<'_>, line: &Line, keyword: &str) -> Result<u64, Box<Diagno
 
 pub(crate) fn close(cx: &mut Cx<'_>, draft: OpenTelemetryDraft) {
     if draft.servers.p.servers.is_empty() {
+        // What could not be read may have been one.
+        if cx.diagnostics.has_errors() {
+            return;
+        }
         let message = "'opentelemetry' : without a 'server' nobody is told.";
         cx.diagnostics.push(Diagnostic::alert_at(draft.servers.span, message));
         return;

@@ -9,6 +9,7 @@ use thalweg_syntax::{Diagnostic, Lead, Line, Severity, Span};
 use crate::bind::{BindContext, parse_addresses, parse_options};
 use crate::build::{Building, Cx};
 use crate::keyword::{NoteBoxed, Outcome, at_most, fail, legal_name, not_supported};
+use crate::meaning::Servers;
 use crate::model::{
     Bind, BindAddr, LogTarget, Peer, PeersSection, PortMode, ProxyHeader, ProxyKind, Server, ServerAddr,
     Shared,
@@ -62,6 +63,7 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<PeersDraft, Box<Diagn
     building.p.name = local_name(cx);
     building.p.kind = ProxyKind::Listen;
     building.p.mode = crate::model::Mode::Tcp;
+    building.whose = Servers::Peers;
     Ok(PeersDraft {
         name,
         span: line.span(),
@@ -213,8 +215,10 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
         return Ok(());
     }
     crate::server::server(cx, &mut draft.building, line)?;
+    // `init-addr` was said to be ignored.
+    draft.building.named.iter_mut().for_each(|named| named.methods = Arc::new([]));
     crate::server::resolve_names(cx, &mut draft.building, |_| None);
-    let resolves = !std::mem::take(&mut draft.building.resolutions).is_empty();
+    draft.building.resolutions.clear();
     let Some(server) = draft.building.p.servers.last_mut() else { return Ok(()) };
     if server.port_mode != PortMode::Fixed {
         draft.building.p.servers.pop();
@@ -227,12 +231,8 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
     if matches!(server.addr, ServerAddr::SockPair(_) | ServerAddr::Reverse) {
         return Err(not_supported(line, 2, line.text(2), "peers are reached at IP and unix addresses only"));
     }
-    if server.check.take().is_some() || resolves {
-        cx.warn(line, 0, format!("'{title}' : init_addr, resolvers, check and agent are ignored for peers."));
-    }
-    if server.send_proxy != ProxyHeader::None {
-        return Err(not_supported(line, 2, "send-proxy", "peers are sent no PROXY header"));
-    }
+    // Said to be ignored.
+    (server.check, server.send_proxy) = (None, ProxyHeader::None);
     if crate::tls::asks_by_expression(server) {
         return Err(not_supported(line, 2, "sni", "peers are not asked for by name"));
     }

@@ -6,7 +6,8 @@ use thalweg_syntax::{Diagnostic, Line, TimeUnit};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, fail, legal_name, not_supported};
-use crate::model::{LogFormatKind, ProxyKind, Ring, RingServer, Server, ServerAddr};
+use crate::meaning::Servers;
+use crate::model::{LogFormatKind, ProxyHeader, ProxyKind, Ring, RingServer, Server, ServerAddr};
 use crate::numbers::{leading, time};
 
 /// A ring that is being read. Its servers are those of a backend of the same name.
@@ -55,6 +56,7 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<RingDraft, Box<Diagno
     let mut servers = Box::new(crate::proxy::fresh(line.span()));
     servers.p.name = Arc::clone(&name);
     servers.p.kind = ProxyKind::Backend;
+    servers.whose = Servers::OfRing;
     Ok(RingDraft { ring: usual(cx, name), servers })
 }
 
@@ -105,7 +107,7 @@ pub(crate) fn line(cx: &mut Cx<'_>, draft: &mut RingDraft, line: &Line) -> Outco
     Ok(())
 }
 
-/// A server of a section that is no proxy, as `what` has them: it is connected to as its line says, and neither checked nor looked for.
+/// A server of a section that is no proxy, as `what` has them: it is connected to as its line says, and not looked for.
 pub(crate) fn server(cx: &mut Cx<'_>, servers: &mut Building, line: &Line, what: &str) -> Outcome {
     let datagrams = std::mem::take(&mut servers.datagram_servers);
     crate::server::server(cx, servers, line)?;
@@ -113,6 +115,10 @@ pub(crate) fn server(cx: &mut Cx<'_>, servers: &mut Building, line: &Line, what:
     if servers.datagram_servers || datagrams {
         let message = format!("servers of {what} are reached over streams, not over datagrams.");
         return Err(fail(line, 2, message));
+    }
+    if let Some(server) = servers.p.servers.last_mut() {
+        // Said to be ignored.
+        (server.check, server.send_proxy) = (None, ProxyHeader::None);
     }
     let last = servers.p.servers.last();
     let reachable = |s: &Server| matches!(s.addr, ServerAddr::Tcp(_) | ServerAddr::Unix(_));
@@ -122,8 +128,6 @@ pub(crate) fn server(cx: &mut Cx<'_>, servers: &mut Building, line: &Line, what:
         (0, "sni", format!("servers of {what} are not asked for by name"))
     } else if !servers.resolutions.is_empty() {
         (0, "resolvers", format!("{what} stay with the address of the start"))
-    } else if last.is_some_and(|s| s.check.is_some()) {
-        (0, "check", format!("servers of {what} are not checked"))
     } else {
         return Ok(());
     };

@@ -10,6 +10,7 @@ use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, did_you_me
 
 use crate::build::{Building, Cx, InitAddr, NamedDraft, ResolutionDraft, ServerDraft};
 use crate::keyword::{Keyword, NoteBoxed, Outcome, Status, fail, find, not_supported};
+use crate::meaning::Servers;
 use crate::model::{PortMode, Server, ServerAddr, ServerId};
 use crate::numbers::strict;
 use crate::presets;
@@ -71,7 +72,7 @@ pub(crate) fn default_server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> 
         }
     };
     draft.backend = Arc::clone(&b.p.name);
-    options(cx, line, next, &mut draft, None)?;
+    options(cx, line, next, &mut draft, (b.whose, None))?;
     draft.server.said = draft.server.said.and(cx.said);
     match name {
         Some(name) => b.presets.set(name, line.number, draft),
@@ -113,7 +114,7 @@ pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome 
     let title = format!("'server {}/{}' : ", b.p.name, line.text(1));
     let (mut draft, next) = start(cx, b, line, 3, &title)?;
     address(cx, line, 2, &mut draft, &title)?;
-    options(cx, line, next, &mut draft, Some(&title))?;
+    options(cx, line, next, &mut draft, (b.whose, Some(&title)))?;
     let name = cx.name(line.text(1));
     push(cx, b, line, draft, name, &title)
 }
@@ -123,7 +124,7 @@ pub(crate) fn without_address(cx: &mut Cx<'_>, b: &mut Building, line: &Line) ->
     legal_name(line, 1)?;
     let title = format!("'server {}/{}' : ", b.p.name, line.text(1));
     let (mut draft, next) = start(cx, b, line, 2, &title)?;
-    options(cx, line, next, &mut draft, Some(&title)).map_err(|mut e| {
+    options(cx, line, next, &mut draft, (b.whose, Some(&title))).map_err(|mut e| {
         if e.message.contains("unknown keyword") && !e.message.ends_with('?') {
             let message = e.message.trim_end_matches('.').to_owned();
             e.message = message + ". Hint: no address was expected for this server.";
@@ -163,7 +164,7 @@ pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) ->
     let title = format!("'server-template {}/{}' : ", b.p.name, line.text(1));
     let (mut draft, next) = start(cx, b, line, 4, &title)?;
     address(cx, line, 3, &mut draft, &title)?;
-    options(cx, line, next, &mut draft, Some(&title))?;
+    options(cx, line, next, &mut draft, (b.whose, Some(&title)))?;
     for number in low..=high {
         let name = cx.name(&format!("{}{number}", line.text(1)));
         let mut one = draft.clone();
@@ -426,13 +427,13 @@ fn address(cx: &mut Cx<'_>, line: &Line, index: usize, draft: &mut ServerDraft, 
     Ok(())
 }
 
-/// The options from the word at `at` on. `title` is absent for `default-server`.
+/// The options from the word at `at` on, of whose servers. `title` is absent for `default-server`.
 pub(crate) fn options(
     cx: &mut Cx<'_>,
     line: &Line,
     mut at: usize,
     draft: &mut ServerDraft,
-    title: Option<&str>,
+    (whose, title): (Servers, Option<&str>),
 ) -> Outcome {
     let prefix = title.unwrap_or("");
     while at < line.words.len() {
@@ -455,7 +456,13 @@ pub(crate) fn options(
         };
         match keyword.status {
             Status::Works(setter) => match setter.read(cx, line, at, draft) {
-                Ok(words) => at += words,
+                Ok(words) => {
+                    whose.look_at(cx, line, at, name).map_err(|mut e| {
+                        e.message = format!("{prefix}{}.", e.message);
+                        located(e)
+                    })?;
+                    at += words;
+                }
                 Err(mut e) => {
                     if e.lead == Lead::Parsing {
                         e.message = format!("{prefix}{}.", e.message);

@@ -7,11 +7,11 @@ use std::task::Poll;
 use thalweg_operate::log::backend::socket_address;
 use thalweg_operate::log::ring::Feed;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{ConnectOptions, Md5Key, SockAddr, Stream};
-use thalweg_runtime::{Kind, Reason, current_task, pool, spawn, timer};
+use thalweg_runtime::net::SockAddr;
+use thalweg_runtime::{Kind, Reason, current_task, spawn, timer};
 
 use crate::backend::identity::Changed;
-use crate::connection::handshake;
+use crate::backend::reach::reach;
 use crate::connection::transport::Transport;
 use crate::worker::{self, Worker};
 
@@ -34,28 +34,10 @@ pub fn start(worker: &Worker, feed: Feed) {
         let mut cursor = 0;
         loop {
             let deadline = Some(timer::deadline_in(feed.connect_ms.unwrap_or(CONNECT_MS)));
-            let options = ConnectOptions {
-                mptcp: feed.mptcp,
-                md5: feed.md5.as_deref().map(|key| Md5Key(key.as_bytes().into())),
-                ..ConnectOptions::default()
-            };
             let place = place(&feed);
-            let attempt = Stream::connect(&place.address, &options);
-            if let Ok(Ok(stream)) = timer::timeout_at(deadline, attempt).await {
-                let io = match feed.tls.as_deref().and_then(|tls| tls.line.as_ref()) {
-                    None => Some(Transport::from(stream)),
-                    Some(line) => {
-                        let nameless = (None, None);
-                        let shaking = handshake::connect(stream, line.context(), nameless, limits, deadline);
-                        pool::boxed(shaking).await.ok()
-                    }
-                };
-                if let Some(mut io) = io {
-                    if let Some(tls) = io.tls_facts() {
-                        own.count_tls_server(tls.known.resumed);
-                    }
-                    while send_lines(&feed, &place, &mut io, &mut cursor).await.is_some() {}
-                }
+            let reached = reach(&own, &feed.server, &place.address, limits, deadline).await;
+            if let Ok(mut io) = reached {
+                while send_lines(&feed, &place, &mut io, &mut cursor).await.is_some() {}
             }
             if !has_moved(&feed, &place) {
                 timer::sleep(RETRY_MS).await;
@@ -82,7 +64,7 @@ fn place(feed: &Feed) -> Place {
     let changed = changed(feed);
     let address = changed.as_ref().and_then(|changed| socket_address(&changed.identity.addr));
     Place {
-        address: address.unwrap_or_else(|| feed.server.clone()),
+        address: address.unwrap_or_else(|| feed.address.clone()),
         moves: changed.map_or(0, |changed| changed.moves),
     }
 }

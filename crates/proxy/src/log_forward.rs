@@ -14,7 +14,7 @@ use thalweg_runtime::{Kind, clock, pool, spawn, timer};
 
 use crate::connection::tls::RecordLimits;
 use crate::connection::transport::Transport;
-use crate::connection::{handshake, port};
+use crate::connection::{forerunner, handshake, port};
 use crate::worker::{Thread, Worker};
 
 static DATAGRAMS: Kind = Kind::new("log-datagrams");
@@ -124,12 +124,18 @@ impl Drop for Place {
 }
 
 /// Serves a stream to its end: that of the connection, a silence of `timeout client`, or something that is no message. TLS
-/// comes first if the `bind` says so.
+/// comes first if the `bind` says so, and before that who the sender is (`accept-proxy`).
 async fn stream(place: Place, bind: usize, fd: OwnedFd, peer: SockAddr) {
     let relay = &place.0;
     let Ok(stream) = Stream::from_accepted(fd) else { return };
     let (settings, room) = (&relay.settings, relay.room);
     let mut client = port::Port::new(Transport::from(stream));
+    let mut sender = ip_of(&peer);
+    if settings.binds[bind].accept_proxy {
+        let deadline = settings.timeout_client_ms.map(timer::deadline_in);
+        let Ok(header) = pool::boxed(forerunner::receive(&mut client, deadline)).await else { return };
+        sender = header.addresses.map_or(sender, |(from, _)| Some(from.ip().to_canonical()));
+    }
     if let Some(line) = settings.binds[bind].tls.as_deref().and_then(|tls| tls.line.as_ref()) {
         let deadline = settings.timeout_client_ms.map(timer::deadline_in);
         let shaking = handshake::accept(&mut client, line.selection(), relay.limits, deadline);
@@ -137,11 +143,19 @@ async fn stream(place: Place, bind: usize, fd: OwnedFd, peer: SockAddr) {
         relay.own.count_tls_client(facts.known.resumed);
     }
     let framer = Framer::new(settings.assume_rfc6587_ntf, room);
-    let sender = ip_of(&peer);
     let mut bytes: Vec<u8> = Vec::new();
     loop {
-        let deadline = settings.timeout_client_ms.map(timer::deadline_in);
-        let Ok(Ok(received)) = timer::timeout_at(deadline, client.line.recv(room)).await else { return };
+        let received = match client.input.take() {
+            // It came with what had to come first.
+            Some(input) => input,
+            None => {
+                let deadline = settings.timeout_client_ms.map(timer::deadline_in);
+                let Ok(Ok(received)) = timer::timeout_at(deadline, client.line.recv(room)).await else {
+                    return;
+                };
+                received
+            }
+        };
         let ended = received.is_empty();
         bytes.extend_from_slice(&received);
         drop(received);

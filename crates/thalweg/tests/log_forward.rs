@@ -160,6 +160,38 @@ fn streams_are_cut_into_messages() {
     });
 }
 
+/// Who sent a message is what the PROXY header says, which may come together with messages, or in pieces.
+#[test]
+fn senders_may_be_introduced() {
+    each_driver(|io| {
+        let all = Collector::new();
+        let text = format!(
+            "log-forward relay\nbind <@in> accept-proxy\ntimeout client 10s\noption host replace\nlog {} format rfc3164 local3\n",
+            all.addr()
+        );
+        let proxy = Setup::file(&text).start(io);
+        let addr = proxy.addr("in");
+        let mut conn = TcpStream::connect(addr).unwrap();
+        conn.write_all(format!("PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r\n{RFC3164}\n").as_bytes()).unwrap();
+        assert!(all.next().contains(" 192.0.2.7 app[123]: hello world"));
+        let mut pieces = TcpStream::connect(addr).unwrap();
+        pieces.set_nodelay(true).unwrap();
+        for byte in format!("PROXY UNKNOWN\r\n{RFC3164}\n").bytes() {
+            pieces.write_all(&[byte]).unwrap();
+        }
+        let host = pieces.local_addr().unwrap().ip();
+        let line = all.next();
+        assert!(line.contains(&format!(" {host} app[123]: hello world")), "{line}");
+        // Who is not introduced is not heard.
+        let mut stranger = TcpStream::connect(addr).unwrap();
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        let _ = stranger.write_all(format!("{RFC3164}\n").as_bytes());
+        assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)));
+        conn.write_all(format!("{RFC3164} last\n").as_bytes()).unwrap();
+        assert!(all.next().ends_with("hello world last\n"));
+    });
+}
+
 #[test]
 fn streams_beyond_the_limit_wait_and_silent_ones_end() {
     each_driver(|io| {

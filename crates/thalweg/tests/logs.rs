@@ -181,6 +181,33 @@ fn rings_feed_servers_in_both_framings() {
     });
 }
 
+/// A server of a ring is reached from the address that its line names, and through the SOCKS4 proxy that it names.
+#[test]
+fn rings_reach_their_servers_as_lines_say() {
+    each_driver(|io| {
+        let (sender, received) = std::sync::mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let via = Server::start(move |mut conn, _| {
+            let request = conn.exactly(16);
+            conn.send([0, 90, 0, 0, 0, 0, 0, 0]);
+            let said = (conn.peer().ip(), request, conn.exactly(b"<134>one\n".len()));
+            sender.lock().unwrap().send(said).unwrap();
+            conn.ended();
+        });
+        let (server, source, sink) = (server(), support::own_ip(), support::nobody());
+        let ring = format!("ring r\nformat priority\nserver s {sink} socks4 {} source {source}\n", via.addr);
+        let more = "log-format one\nlog ring@r local0\n";
+        let proxy = Setup::http(&format!("{ring}listen fe\nbind <@fe>\n{more}\nserver s {}\n", server.addr))
+            .start(io);
+        proxy.ask(GET);
+        let (from, request, line) = received.recv_timeout(PATIENCE).expect("a line through the proxy");
+        assert_eq!((from, &line[..]), (source.into(), &b"<134>one\n"[..]));
+        let asked = [&[4, 1][..], &sink.port().to_be_bytes(), &sink.ip().octets(), b"HAProxy\0"].concat();
+        assert_eq!(request, asked);
+        proxy.finish((server, via));
+    });
+}
+
 #[test]
 fn a_ring_whose_server_is_dead_does_not_delay_traffic() {
     each_driver(|io| {

@@ -305,6 +305,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         check: Arc::default(),
         late: Vec::new(),
         filter_names: Vec::new(),
+        whose: Default::default(),
         server_names: HashMap::new(),
         datagram_servers: false,
         tracks: Vec::new(),

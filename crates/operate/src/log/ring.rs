@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
 use super::backend::socket_address;
-use thalweg_config::model::{ProxyId, Server, ServerId, ServerTls};
+use thalweg_config::model::{ProxyId, Server, ServerId, Shared};
 use thalweg_runtime::net::SockAddr;
 use thalweg_runtime::{Reason, TaskId, current_task};
 use thalweg_shared::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -145,15 +145,11 @@ impl Ring {
 pub struct Feed {
     pub ring: Arc<Ring>,
     /// Where it is, unless it moved since the start.
-    pub server: SockAddr,
+    pub address: SockAddr,
+    /// What its line says of connections to it.
+    pub server: Shared<Server>,
     /// Whose address operators may change; servers of rings stay where they are.
     pub movable: Option<(ProxyId, ServerId)>,
-    /// It is reached over MPTCP.
-    pub mptcp: bool,
-    /// What segments are signed with.
-    pub md5: Option<Arc<str>>,
-    /// How TLS is spoken to it, if it is.
-    pub tls: Option<Arc<ServerTls>>,
     pub framing: Framing,
     pub connect_ms: Option<u64>,
     /// How long data may wait to be taken by the server.
@@ -164,16 +160,14 @@ impl Feed {
     /// What feeds a server of these lines; `None` for an address that the configuration refuses.
     pub(super) fn of(
         ring: &Arc<Ring>,
-        server: &Server,
+        server: &Shared<Server>,
         timeouts: (Option<u64>, Option<u64>),
     ) -> Option<Feed> {
         Some(Feed {
             ring: Arc::clone(ring),
-            server: socket_address(&server.addr)?,
+            address: socket_address(&server.addr)?,
+            server: server.clone(),
             movable: None,
-            mptcp: server.rare().mptcp,
-            md5: server.rare().md5.clone(),
-            tls: server.tls.clone().filter(|_| server.traffic_tls().is_some()),
             framing: if server.rare().octet_count { Framing::OctetCount } else { Framing::LineFeed },
             connect_ms: timeouts.0,
             send_ms: timeouts.1,

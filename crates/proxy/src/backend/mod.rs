@@ -11,6 +11,7 @@ pub mod identity;
 pub mod introduction;
 pub mod outliers;
 pub mod pool;
+pub mod reach;
 pub mod resolved;
 pub(crate) mod restore;
 pub mod shared;

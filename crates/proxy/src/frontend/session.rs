@@ -18,9 +18,9 @@ use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
 use super::listener::{Accepted, Admission};
 use super::{ClientSession, Framed, reverse, streams};
+use crate::connection::forerunner;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
-use crate::connection::proxy_header::{self, Parsed};
 use crate::connection::transport::Transport;
 use crate::counters::Present;
 use crate::instance::Stopping;
@@ -47,15 +47,6 @@ const UNREAD_MAX: usize = 256 * 1024;
 
 /// Bytes of those that one receive takes.
 const UNWANTED_MAX: usize = 16 * 1024;
-
-/// What may be wrong with a PROXY header, by the numbers of `fc_err`.
-const PRX_EMPTY: ConnError = ConnError(11);
-const PRX_ABORT: ConnError = ConnError(12);
-const PRX_TIMEOUT: ConnError = ConnError(13);
-const PRX_TRUNCATED: ConnError = ConnError(14);
-const PRX_NOT_HDR: ConnError = ConnError(15);
-const PRX_BAD_HDR: ConnError = ConnError(16);
-const PRX_BAD_PROTO: ConnError = ConnError(17);
 
 /// Begins to serve an accepted connection of a listener, by a task of its own. Nothing when the connection is gone already.
 pub fn start(worker: &Rc<Worker>, accepted: Accepted) {
@@ -465,50 +456,21 @@ async fn early_rules(
 /// Its addresses are the session's (`src`, `dst`); those of the connection (`fc_src`, `fc_dst`) stay what they were.
 async fn read_proxy_header(fe: &Proxy, session: &ClientSession, client: &mut Port) -> Result<(), ConnError> {
     let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
-    loop {
-        if let Some(input) = client.input.as_mut() {
-            match proxy_header::parse(input) {
-                Parsed::Complete { header, len } => {
-                    input.advance(len);
-                    if input.is_empty() {
-                        client.input = None;
-                    }
-                    if let Some((src, dst)) = header.addresses {
-                        let mut facts = session.facts_mut();
-                        let rare = facts.rare_mut();
-                        (rare.src, rare.dst) = (Some(Endpoint::Inet(src)), Some(Endpoint::Inet(dst)));
-                    }
-                    let mut facts = session.facts_mut();
-                    facts.rcvd_proxy = true;
-                    for (kind, value) in &header.tlvs {
-                        let len = u16::try_from(value.len()).unwrap_or(0);
-                        let tlvs = &mut facts.rare_mut().pp_tlvs;
-                        tlvs.push(*kind);
-                        tlvs.extend_from_slice(&len.to_be_bytes());
-                        tlvs.extend_from_slice(value);
-                    }
-                    return Ok(());
-                }
-                Parsed::Invalid => {
-                    let looks = proxy_header::looks_like_header(input);
-                    return Err(if looks { PRX_BAD_HDR } else { PRX_NOT_HDR });
-                }
-                Parsed::Unhandled => return Err(PRX_BAD_PROTO),
-                Parsed::Partial => {}
-            }
-        }
-        match timer::timeout_at(deadline, client.line.recv(16 * 1024)).await {
-            Ok(Ok(buf)) if !buf.is_empty() => {
-                if client.append(buf).is_err() {
-                    return Err(PRX_BAD_HDR);
-                }
-            }
-            _ if client.input.is_some() => return Err(PRX_TRUNCATED),
-            Ok(Ok(_)) => return Err(PRX_EMPTY),
-            Ok(Err(_)) => return Err(PRX_ABORT),
-            Err(_) => return Err(PRX_TIMEOUT),
-        }
+    let header = forerunner::receive(client, deadline).await?;
+    let mut facts = session.facts_mut();
+    if let Some((src, dst)) = header.addresses {
+        let rare = facts.rare_mut();
+        (rare.src, rare.dst) = (Some(Endpoint::Inet(src)), Some(Endpoint::Inet(dst)));
     }
+    facts.rcvd_proxy = true;
+    for (kind, value) in &header.tlvs {
+        let len = u16::try_from(value.len()).unwrap_or(0);
+        let tlvs = &mut facts.rare_mut().pp_tlvs;
+        tlvs.push(*kind);
+        tlvs.extend_from_slice(&len.to_be_bytes());
+        tlvs.extend_from_slice(value);
+    }
+    Ok(())
 }
 
 /// No such moment.

@@ -3,16 +3,14 @@
 use std::rc::Rc;
 
 use thalweg_config::model::{BindAddr, PeersSection, Server, ServerAddr};
-use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
-use thalweg_runtime::timer::{self, timeout_at};
-use thalweg_runtime::{clock, pool};
+use thalweg_runtime::net::SockAddr;
+use thalweg_runtime::{clock, timer};
 
 use super::session::{HELLO_MS, Open, introduce};
 use super::{Listed, Service};
 use crate::backend::connect::local_address;
-use crate::connection::handshake;
+use crate::backend::reach::reach;
 use crate::connection::port::Port;
-use crate::connection::transport::Transport;
 
 /// Pause after a peer could not be reached, in milliseconds.
 const RECONNECT_MS: u64 = 5000;
@@ -106,34 +104,11 @@ async fn attempt(service: &Rc<Service>, peer: usize) -> Attempt {
     }
 }
 
-/// Opens a connection, encrypted if that is asked for.
+/// Opens a connection, as the peer's line says.
 async fn open(service: &Service, server: &Server, address: &SockAddr) -> Option<Port> {
     let deadline = timer::deadline_in(HELLO_MS);
-    let rare = server.rare();
-    let source = rare.source.as_ref();
-    let options = ConnectOptions {
-        source: source.and_then(|s| s.addr).map(SockAddr::from),
-        source_ports: source.and_then(|s| s.ports),
-        interface: source.and_then(|s| s.interface.as_deref()).map(Box::from),
-        nodelay: true,
-        user_timeout_ms: (rare.tcp_ut_ms != 0).then_some(rare.tcp_ut_ms),
-        congestion: rare.cc.as_deref().map(Box::from),
-        fastopen: rare.tfo,
-        ..crate::backend::sockets::options(server)
-    };
-    let stream = timeout_at(Some(deadline), Stream::connect(address, &options)).await.ok()?.ok()?;
-    let transport = match server.traffic_tls().and_then(|tls| tls.line.as_ref()) {
-        None => Transport::from(stream),
-        Some(line) => {
-            let limits = service.limits;
-            let shaking = handshake::connect(stream, line.context(), (None, None), limits, Some(deadline));
-            let transport = pool::boxed(shaking).await.ok()?;
-            let resumed = transport.tls_facts().is_some_and(|tls| tls.known.resumed);
-            service.own.count_tls_server(resumed);
-            transport
-        }
-    };
-    Some(Port::new(transport))
+    let reached = reach(&service.own, server, address, service.limits, Some(deadline)).await;
+    reached.ok().map(Port::new)
 }
 
 /// What became of teaching the process that comes next.

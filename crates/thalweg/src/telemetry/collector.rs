@@ -11,12 +11,11 @@ use thalweg_http::semantics::{BodyLength, RequestContext, is_interim};
 use thalweg_http::{Head, Method};
 use thalweg_otel::{CONTENT_TYPE, is_retryable, rejected_spans};
 use thalweg_proxy::Stopping;
-use thalweg_proxy::connection::handshake;
+use thalweg_proxy::backend::reach::reach;
 use thalweg_proxy::connection::transport::Transport;
 use thalweg_proxy::worker::Thread;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{ConnectOptions, Md5Key, SockAddr, Stream};
-use thalweg_runtime::pool;
+use thalweg_runtime::net::SockAddr;
 use thalweg_runtime::timer;
 
 /// How often a message is offered to collectors that cannot be reached, or ask for it again later.
@@ -171,23 +170,9 @@ impl Collector {
             ServerAddr::Unix(path) => SockAddr::Unix(path.as_path().into()),
             _ => return Err(Failure::no_answer("its address is none that can be connected to")),
         };
-        let options = ConnectOptions {
-            mptcp: server.rare().mptcp,
-            md5: server.rare().md5.as_deref().map(|key| Md5Key(key.as_bytes().into())),
-            ..ConnectOptions::default()
-        };
-        let stream = Stream::connect(&address, &options).await.map_err(Failure::no_answer)?;
-        let tls = server.traffic_tls().and_then(|tls| tls.line.as_ref());
-        let Some(line) = tls else { return Ok(Transport::from(stream)) };
         let limits = self.own.pin().map(|pin| pin.record_limits());
         let limits = limits.ok_or_else(|| Failure::no_answer("the process ends"))?;
-        let shaking = handshake::connect(stream, line.context(), (None, None), limits, None);
-        let transport =
-            pool::boxed(shaking).await.map_err(|_| Failure::no_answer("TLS was not agreed on"))?;
-        if let Some(tls) = transport.tls_facts() {
-            self.own.count_tls_server(tls.known.resumed);
-        }
-        Ok(transport)
+        reach(&self.own, server, &address, limits, None).await.map_err(Failure::no_answer)
     }
 
     /// The head of a request with a message of this length.
