@@ -93,6 +93,11 @@ impl Call<'_> {
         &self.session.cli
     }
 
+    /// The answer is to be JSON: what matters to commands of the shape [`Shape::Own`], which write it themselves.
+    pub fn wants_json(&self) -> bool {
+        self.output.json.is_some()
+    }
+
     /// The configuration that is in force, and its live state.
     pub fn instance(&self) -> &Arc<Instance> {
         &self.session.instance

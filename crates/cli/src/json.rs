@@ -26,6 +26,8 @@ pub enum Shape {
     Value,
     /// An array of lines.
     Lines,
+    /// Documents that the command itself writes, one a line ([`Object`]): an array of them.
+    Own,
     /// `~ server app/s1 weight 10 -> 50 # for people`, cut into words as lines of a configuration are: objects.
     Differences,
 }
@@ -87,6 +89,10 @@ impl Converter {
                 self.object(&fields, out);
             }
             Shape::Differences => self.difference(line, out),
+            Shape::Own => {
+                self.element(out);
+                out.push_str(line);
+            }
             Shape::Value | Shape::Lines => {
                 self.element(out);
                 out.push_str(&text(line));
@@ -209,16 +215,11 @@ impl Converter {
 
     fn object(&mut self, fields: &[(String, String)], out: &mut String) {
         self.element(out);
-        out.push('{');
-        for (at, (name, value)) in fields.iter().enumerate() {
-            if at > 0 {
-                out.push(',');
-            }
-            json_string(out, name);
-            out.push(':');
-            out.push_str(value);
+        let mut object = Object::default();
+        for (name, value) in fields {
+            object.field(name, value);
         }
-        out.push('}');
+        object.close(out);
     }
 
     /// What goes before each element.
@@ -249,6 +250,49 @@ impl Converter {
         }
         out.push_str(close);
         out.push('\n');
+    }
+}
+
+/// An object that is being written.
+#[derive(Debug, Default)]
+pub struct Object(String);
+
+impl Object {
+    /// A field whose value is JSON already.
+    fn field(&mut self, name: &str, value: &str) {
+        self.0.push(if self.0.is_empty() { '{' } else { ',' });
+        json_string(&mut self.0, name);
+        self.0.push(':');
+        self.0.push_str(value);
+    }
+
+    /// A field that is a text.
+    pub fn text(&mut self, name: &str, value: &str) -> &mut Object {
+        self.field(name, &text(value));
+        self
+    }
+
+    /// A field that is a number, or nothing.
+    pub fn number(&mut self, name: &str, value: Option<u64>) -> &mut Object {
+        self.field(name, &value.map_or("null".to_owned(), |value| value.to_string()));
+        self
+    }
+
+    /// A field that is a number if it looks like one, nothing for `-`, else a text.
+    pub fn word(&mut self, name: &str, word: &str) -> &mut Object {
+        self.field(name, &value(word));
+        self
+    }
+
+    /// Appends it to the elements of an answer of the shape [`Shape::Own`].
+    pub fn end(&mut self, out: &mut String) {
+        std::mem::take(self).close(out);
+        out.push('\n');
+    }
+
+    fn close(self, out: &mut String) {
+        out.push_str(if self.0.is_empty() { "{" } else { &self.0 });
+        out.push('}');
     }
 }
 

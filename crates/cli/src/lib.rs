@@ -18,6 +18,7 @@ mod session;
 pub mod shown;
 mod threads;
 pub mod transaction;
+mod twins;
 pub mod variables;
 pub mod words;
 

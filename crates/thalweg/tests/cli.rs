@@ -655,6 +655,57 @@ fn shows_answer_with_json() {
     });
 }
 
+/// What is told of the inside of the process, too, becomes objects whose numbers are numbers.
+#[test]
+fn objects_tell_of_the_inside() {
+    each_driver(|io| {
+        let text = "global\nstats socket <@dir>/cli level admin\nnbthread 2\nresolvers dns\nnameserver ns 127.0.0.1:53\n\
+                    ring r\ndescription 'a \"ring\"'\nfrontend fe\nmode http\nbind <@fe>\ntimeout client 20s\n";
+        let proxy = Setup::file(text).start(io);
+        let path = proxy.path("cli");
+        eventually("the CLI listens", || UnixStream::connect(&path).ok());
+        let json = |command: &str| -> serde_json::Value {
+            let said = exchange(&path, &format!("{command} json\n"));
+            serde_json::from_str(&said).unwrap_or_else(|error| panic!("{io}: {command}: {error}: {said}"))
+        };
+        let find = |rows: &serde_json::Value, name: &str, value: &str| {
+            let found = rows.as_array().and_then(|rows| rows.iter().find(|row| row[name] == value));
+            found.unwrap_or_else(|| panic!("{io}: no {name} {value} in {rows}")).clone()
+        };
+        assert_eq!(json("show errors"), serde_json::json!([]), "{io}");
+        let answer = proxy.ask("GET / HTTP/1.1\r\nBad name: é\r\n\r\n");
+        assert_eq!(answer.status, 400, "{io}");
+        let error = &json("show errors")[0];
+        assert_eq!(
+            (&error["side"], &error["frontend"], &error["server"], &error["bytes"], &error["position"]),
+            (
+                &"request".into(),
+                &"fe".into(),
+                &"-".into(),
+                &"GET / HTTP/1.1\\r\\nBad name: \\xC3\\xA9\\r\\n\\r\\n".into(),
+                &19.into()
+            ),
+            "{io}: {error}"
+        );
+        let ring = find(&json("show events"), "name", "r");
+        assert_eq!((&ring["type"], &ring["description"]), (&"buffer".into(), &"a \"ring\"".into()), "{io}");
+        assert_eq!(json("show events r"), serde_json::json!([]), "{io}");
+        let server = find(&json("show resolvers"), "nameserver", "ns");
+        assert_eq!((&server["resolvers"], server["sent"].is_u64()), (&"dns".into(), true), "{io}: {server}");
+        let pool = find(&json("show pools"), "name", "task");
+        assert!(pool["allocated_bytes"].as_u64() > pool["size"].as_u64(), "{io}: {pool}");
+        exchange(&path, "set profiling tasks on\n");
+        exchange(&path, "show version\n");
+        let profile = json("show profiling");
+        assert_eq!(find(&profile, "profiling", "Per-task CPU")["state"], "on", "{io}");
+        assert!(find(&profile, "function", "cli")["calls"].is_u64(), "{io}: {profile}");
+        assert!(json("show tasks").is_array(), "{io}");
+        let threads = json("show threads");
+        assert_eq!((&threads[1]["thread"], &threads[1]["state"]), (&2.into(), &"answers".into()), "{io}");
+        assert!(threads[0]["cpu_ns_now"].is_u64() && threads[0]["tasks"].is_u64(), "{io}: {threads}");
+    });
+}
+
 /// What connections take is listed, whether they wait for a request or an answer.
 #[test]
 fn pools_show_what_connections_take() {

@@ -1,5 +1,7 @@
 //! `show errors`: the last message of each side of each proxy that was not understood.
 
+use std::sync::Arc;
+
 use thalweg_config::model::CliLevel::Operator;
 use thalweg_config::model::{Proxy, ProxyId};
 use thalweg_proxy::Instance;
@@ -9,14 +11,14 @@ use thalweg_sample::facts::Endpoint;
 
 use super::{date, find_proxy};
 use crate::command::{Call, Command, Run};
-use crate::json::Shape;
+use crate::json::{Object, Shape};
 use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
     &[Command::new("show errors", Operator, Run::Waiting(|call| Box::pin(show(call))))
         .help("[<px>] [request|response]", "show the last message that was not understood, by proxy")
-        .json(|_| Shape::Lines)];
+        .json(|_| Shape::Own)];
 
 /// Characters of a message in a line.
 const WIDTH: usize = 70;
@@ -35,7 +37,11 @@ async fn show(call: Call<'_>) -> std::io::Result<Reply> {
         _ => &[Side::Request, Side::Response],
     };
     let count = instance.refused.count();
-    call.output.text.push_str(&format!("Total events captured on [{}] : {count}\n", date(clock::wall_us())));
+    let describe = if call.wants_json() { document } else { describe };
+    if !call.wants_json() {
+        let title = format!("Total events captured on [{}] : {count}\n", date(clock::wall_us()));
+        call.output.text.push_str(&title);
+    }
     for proxy in &instance.config.proxies {
         for side in sides {
             let Some(refused) = instance.refused.get(proxy.id, *side) else { continue };
@@ -63,19 +69,37 @@ fn chosen(instance: &Instance, name: &str) -> Result<Option<u32>, Reply> {
     }
 }
 
+/// Who took part in an exchange with a message that was not understood. Those that are gone since are as if there had been none.
+struct Parties<'i> {
+    frontend: Option<&'i Proxy>,
+    backend: Option<&'i Proxy>,
+    /// Name and number.
+    server: Option<(Arc<str>, u32)>,
+    client: String,
+}
+
+impl<'i> Parties<'i> {
+    fn of(instance: &'i Instance, refused: &Refused) -> Parties<'i> {
+        let config = &instance.config;
+        let backend = refused.backend.and_then(|id| config.find_proxy(id));
+        let server = backend.zip(refused.server).and_then(|(backend, server)| {
+            let server = backend.server(server)?;
+            Some((instance.backends[backend.id.0 as usize].identity(server).name, server.uid))
+        });
+        let client = match refused.source {
+            Endpoint::Inet(address) => address.to_string(),
+            _ => "unix:0".into(),
+        };
+        Parties { frontend: config.find_proxy(refused.frontend), backend, server, client }
+    }
+}
+
 fn describe(instance: &Instance, refused: &Refused, side: Side) -> String {
-    let config = &instance.config;
-    // Those that are gone since are as if there had been none.
-    let frontend = config.find_proxy(refused.frontend);
-    let backend = refused.backend.and_then(|id| config.find_proxy(id));
-    let server = backend.zip(refused.server).and_then(|(backend, server)| {
-        let server = backend.server(server)?;
-        Some((instance.backends[backend.id.0 as usize].identity(server).name, server.uid))
-    });
-    let server = server.map_or("<NONE> (#-1)".into(), |(name, uid)| format!("{name} (#{uid})"));
+    let parties = Parties::of(instance, refused);
+    let server = parties.server.map_or("<NONE> (#-1)".into(), |(name, uid)| format!("{name} (#{uid})"));
     let shown =
         |proxy: Option<&Proxy>| proxy.map_or("<NONE> (#-1)".into(), |p| format!("{} (#{})", p.name, p.uid));
-    let (of_frontend, of_backend) = (shown(frontend), shown(backend));
+    let (of_frontend, of_backend) = (shown(parties.frontend), shown(parties.backend));
     let (title, other) = match side {
         Side::Request => (
             format!("frontend {of_frontend}: invalid request"),
@@ -86,21 +110,39 @@ fn describe(instance: &Instance, refused: &Refused, side: Side) -> String {
             format!("frontend {of_frontend}, server {server}"),
         ),
     };
-    let source = match refused.source {
-        Endpoint::Inet(address) => address.to_string(),
-        _ => "unix:0".into(),
-    };
-    let (len, size) = (refused.bytes.len(), config.global.tune.bufsize);
+    let (len, size) = (refused.bytes.len(), instance.config.global.tune.bufsize);
     let mut text = format!(
-        " \n[{}] {title}\n  {other}, event #{}, src {source}\n  buffer starts at 0 (including 0 out), {} free,\n  len \
+        " \n[{}] {title}\n  {other}, event #{}, src {}\n  buffer starts at 0 (including 0 out), {} free,\n  len \
          {len}, wraps at {size}, error at position {}\n  {} :\n  \n",
         date(refused.wall_us),
         refused.number,
+        parties.client,
         size.saturating_sub(len),
         refused.position,
         refused.why,
     );
     write_bytes(&mut text, &refused.bytes);
+    text
+}
+
+/// The same as an object. Bytes are written as in the lines for people.
+fn document(instance: &Instance, refused: &Refused, side: Side) -> String {
+    let parties = Parties::of(instance, refused);
+    let name = |proxy: Option<&Proxy>| proxy.map_or("-".into(), |proxy| proxy.name.to_string());
+    let (mut text, mut object) = (String::new(), Object::default());
+    object
+        .text("side", if side == Side::Request { "request" } else { "response" })
+        .text("date", &date(refused.wall_us))
+        .text("frontend", &name(parties.frontend))
+        .text("backend", &name(parties.backend))
+        .text("server", parties.server.as_ref().map_or("-", |(name, _)| name))
+        .text("src", &parties.client)
+        .number("event", Some(refused.number))
+        .text("error", &refused.why)
+        .number("position", u64::try_from(refused.position).ok())
+        .number("length", u64::try_from(refused.bytes.len()).ok())
+        .text("bytes", &refused.bytes.iter().map(|byte| shown(*byte)).collect::<String>())
+        .end(&mut text);
     text
 }
 
@@ -113,15 +155,7 @@ fn write_bytes(out: &mut String, bytes: &[u8]) {
         let mut width = 0;
         goes_on = true;
         while let Some(byte) = bytes.get(at) {
-            let shown = match byte {
-                b'\t' => "\\t".into(),
-                b'\n' => "\\n".into(),
-                b'\r' => "\\r".into(),
-                0x1b => "\\e".into(),
-                b'\\' => "\\\\".into(),
-                b' '..=b'~' => char::from(*byte).to_string(),
-                _ => format!("\\x{byte:02X}"),
-            };
+            let shown = shown(*byte);
             if width + shown.len() > WIDTH {
                 break;
             }
@@ -134,6 +168,19 @@ fn write_bytes(out: &mut String, bytes: &[u8]) {
             }
         }
         out.push('\n');
+    }
+}
+
+/// A byte of a message.
+fn shown(byte: u8) -> String {
+    match byte {
+        b'\t' => "\\t".into(),
+        b'\n' => "\\n".into(),
+        b'\r' => "\\r".into(),
+        0x1b => "\\e".into(),
+        b'\\' => "\\\\".into(),
+        b' '..=b'~' => char::from(byte).to_string(),
+        _ => format!("\\x{byte:02X}"),
     }
 }
 

@@ -11,14 +11,14 @@ use thalweg_syntax::carry::carry;
 use thalweg_trace::Sink;
 
 use crate::command::{Call, Command, Run};
-use crate::json::Shape;
+use crate::json::{Object, Shape};
 use crate::output::Reply;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] =
     &[Command::new("show events", User, Run::Waiting(|call| Box::pin(show(call))))
         .help("[<sink>] [-w] [-n] [-0]", "list where events go, or show what a ring holds")
-        .json(|_| Shape::Lines)];
+        .json(|args| if args.is_empty() { Shape::Own } else { Shape::Lines })];
 
 /// Bytes read from a ring at once: it is locked for no longer than that takes.
 const PAGE: usize = 16 * 1024;
@@ -26,6 +26,7 @@ const PAGE: usize = 16 * 1024;
 /// See the module's documentation.
 async fn show(mut call: Call<'_>) -> io::Result<Reply> {
     let Some((name, options)) = call.args.split_first() else {
+        let list = if call.wants_json() { documents } else { list };
         return Ok(Reply::Text(list(call.instance())));
     };
     let (mut wait, mut newest, mut framing) = (false, false, Framing::LineFeed);
@@ -76,10 +77,26 @@ fn list(instance: &Instance) -> String {
         "Supported events sinks are listed below. Add -0(zero), -w(wait), -n(new). Any key to stop.\n",
     );
     for Sink { name, about, dropped } in sinks(instance) {
-        let kind = if matches!(name, "stdout" | "stderr") { "fd" } else { "buffer" };
+        let kind = kind_of(name);
         text.push_str(&format!("    {name:<10} : type={kind}, {dropped} dropped, {about}\n"));
     }
     text
+}
+
+/// The same as objects.
+fn documents(instance: &Instance) -> String {
+    let mut text = String::new();
+    for Sink { name, about, dropped } in sinks(instance) {
+        let mut object = Object::default();
+        object.text("name", name).text("type", kind_of(name)).number("dropped", Some(dropped));
+        object.text("description", about).end(&mut text);
+    }
+    text
+}
+
+/// What a sink writes to.
+fn kind_of(sink: &str) -> &'static str {
+    if matches!(sink, "stdout" | "stderr") { "fd" } else { "buffer" }
 }
 
 /// Where events can go.

@@ -7,6 +7,7 @@ use thalweg_runtime::profile::{self, Order, ProfileOptions};
 use crate::command::{Command, Run};
 use crate::json::Shape;
 use crate::output::Reply;
+use crate::twins;
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
@@ -16,26 +17,40 @@ pub static COMMANDS: &[Command] = &[
     Command::new("show activity", Operator, Run::Now(|call| activity(call.args)))
         .help("[-1|0|thread_num]", "show what each thread did (for developers)")
         .json(|_| Shape::Pairs),
-    Command::new("show pools", User, Run::Now(|call| pools(call.args)))
+    Command::new("show pools", User, Run::Now(|call| twins::of(&call, pools(call.args), twins::pools)))
         .help("[by*] [match <pfx>] [nb]", "show what the memory pools hold")
-        .json(|_| Shape::Lines),
-    Command::new("show profiling", Admin, Run::Now(|call| show(call.args)))
-        .help("[<what>|<#lines>|<opts>]*", "show what each kind of task costs")
-        .json(|_| Shape::Lines),
+        .json(|_| Shape::Own),
+    Command::new(
+        "show profiling",
+        Admin,
+        Run::Now(|call| twins::of(&call, show(call.args), twins::profiling)),
+    )
+    .help("[<what>|<#lines>|<opts>]*", "show what each kind of task costs")
+    .json(|_| Shape::Own),
     Command::new(
         "show tasks",
         User,
-        Run::Waiting(|_| Box::pin(async { Ok(Reply::Text(profile::show_tasks().await)) })),
+        Run::Waiting(|call| {
+            Box::pin(async move {
+                let text = Reply::Text(profile::show_tasks().await);
+                Ok(twins::of(&call, text, twins::tasks))
+            })
+        }),
     )
     .help("", "show the tasks that wait for a thread")
-    .json(|_| Shape::Lines),
+    .json(|_| Shape::Own),
     Command::new(
         "show threads",
         User,
-        Run::Waiting(|_| Box::pin(async { Ok(Reply::Text(profile::show_threads().await)) })),
+        Run::Waiting(|call| {
+            Box::pin(async move {
+                let text = Reply::Text(profile::show_threads().await);
+                Ok(twins::of(&call, text, twins::threads))
+            })
+        }),
     )
     .help("", "show what each thread does now")
-    .json(|_| Shape::Lines),
+    .json(|_| Shape::Own),
 ];
 
 /// `show activity`.
