@@ -110,6 +110,7 @@ const LIVE_GLOBALS: &[&str] = &[
     "tune.h2.log-errors",
     "tune.h2.max-concurrent-streams",
     "tune.h2.max-frame-size",
+    "tune.h2.zero-copy-fwd-send",
     "tune.http.cookielen",
     "tune.http.logurilen",
     "tune.http.maxhdr",

@@ -192,6 +192,7 @@ pub(crate) fn tune_on_off(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         "tune.sched.low-latency" => tune.sched_low_latency = on,
         "tune.h1.zero-copy-fwd-recv" => tune.h1_zero_copy_recv = on,
         "tune.h1.zero-copy-fwd-send" => tune.h1_zero_copy_send = on,
+        "tune.h2.zero-copy-fwd-send" => tune.h2.zero_copy_send = on,
         "tune.pt.zero-copy-forwarding" => tune.pt_zero_copy = on,
         _ => tune.applet_zero_copy = on,
     }

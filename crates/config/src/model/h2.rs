@@ -42,6 +42,8 @@ pub struct H2Tune {
     pub max_frame_size: Option<u32>,
     /// Octets of each dynamic table.
     pub header_table_size: u32,
+    /// Large payload leaves from where it was received, without being copied.
+    pub zero_copy_send: bool,
     /// Requests over the life of a client's connection; 0 for no limit.
     pub total_streams: u32,
     /// RST_STREAM frames that are handled before others get their turn; 0 for no limit.
@@ -67,6 +69,7 @@ impl Default for H2Tune {
             max_concurrent_streams: 100,
             max_frame_size: None,
             header_table_size: 4096,
+            zero_copy_send: true,
             total_streams: 0,
             resets_at_once: 0,
             logs: LogsErrors::Stream,

@@ -290,7 +290,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("tune.h2.log-errors", "Which protocol errors are logged.", g::h2::log_errors),
     works("tune.h2.max-concurrent-streams", "Most streams open at once.", g::h2::number),
     works("tune.h2.max-frame-size", "Largest frame that is taken.", g::h2::number),
-    not_yet("tune.h2.zero-copy-fwd-send", "HTTP/2 setting.", why::H2),
+    works("tune.h2.zero-copy-fwd-send", "HTTP/2 sends without copying.", g::tune_on_off),
     works("tune.http.cookielen", "Longest captured cookie.", g::tune_number),
     works("tune.http.logurilen", "Longest logged URI.", g::tune_number),
     works("tune.http.maxhdr", "Most headers of a message.", g::tune_number),

@@ -24,7 +24,6 @@ pub(crate) mod why {
     pub(crate) const ACME: &str = "there is no ACME client";
     pub(crate) const TLS_LIBRARY: &str = "the TLS library has no such thing";
     pub(crate) const QUIC: &str = "QUIC is not built";
-    pub(crate) const H2: &str = "this part of HTTP/2 is not built";
     pub(crate) const LUA: &str = "Lua is not built";
     pub(crate) const HTTPCLIENT: &str = "there is no HTTP client inside yet";
     pub(crate) const COMPRESSION: &str = "compression is not built";

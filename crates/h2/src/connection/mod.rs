@@ -43,6 +43,9 @@ pub struct Config {
     pub receive_shared: u32,
     /// Octets of dynamic table that we use at most for what we send.
     pub encoder_table: usize,
+    /// Octets of payload from which on it is not copied into the output: its owner sends it from where it lies, behind the output
+    /// and in frames whose headers it puts in front ([`Connection::leaves_apart`]).
+    pub apart_min: usize,
     /// Fields of a header list.
     pub fields_max: usize,
     /// Octets of a head in HTTP/1 form (`tune.bufsize` less what rules may add).
@@ -71,6 +74,7 @@ impl Default for Config {
             window: 65_535,
             receive_shared: 0,
             encoder_table: 4096,
+            apart_min: usize::MAX,
             fields_max: 100,
             head_max: 16_384,
             frames_at_once: 0,

@@ -74,14 +74,33 @@ impl Connection {
         self.spare_block = block;
     }
 
-    /// Octets of payload that may be sent in one DATA frame now. When there is none, [`Event::Room`] tells when there
-    /// is.
-    pub fn room(&mut self, id: u32) -> usize {
+    /// Octets of payload that may be sent now, in as many DATA frames as it takes. When there is none, [`Event::Room`] tells when
+    /// there is.
+    pub fn window(&mut self, id: u32) -> usize {
         let connection = self.send.room();
         let Some(stream) = self.streams.get_mut(id) else { return 0 };
-        let room = connection.min(stream.send.room()).min(self.remote.max_frame_size as usize);
-        stream.blocked = room == 0;
-        room
+        let window = connection.min(stream.send.room());
+        stream.blocked = window == 0;
+        window
+    }
+
+    /// Octets of payload that the peer takes in one DATA frame.
+    pub fn frame_max(&self) -> usize {
+        self.remote.max_frame_size as usize
+    }
+
+    /// [`Connection::window`], of one DATA frame.
+    pub fn room(&mut self, id: u32) -> usize {
+        self.window(id).min(self.frame_max())
+    }
+
+    /// Whether so much payload of a stream that may have some is worth being sent from where it lies, as far as the windows
+    /// allow: see [`Config::apart_min`]. Its frames are accounted for by [`Connection::data_header`].
+    #[inline]
+    pub fn leaves_apart(&mut self, id: u32, len: usize) -> bool {
+        len >= self.config.apart_min
+            && self.streams.get(id).is_some_and(|s| s.outgoing == Direction::Body)
+            && self.window(id) >= self.config.apart_min
     }
 
     /// Accounts for a DATA frame of `len` octets, no more than [`Connection::room`], and returns what must be sent in

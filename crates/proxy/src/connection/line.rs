@@ -180,6 +180,30 @@ impl Line {
         }
     }
 
+    /// Sends what the kernel takes at once of these parts. See [`Stream::send_at_once`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send_at_once(&mut self, parts: &[&[u8]]) -> io::Result<usize> {
+        match self {
+            Line::Wire(wire) => wire.send_at_once(parts),
+            Line::Mux(_) | Line::Local(_) => {
+                debug_assert!(false, "only a wire is sent to at once");
+                Err(io::ErrorKind::Unsupported.into())
+            }
+        }
+    }
+
+    /// Whether the receiver was the slower side since this was last asked, where [`Line::poll_send_ready`] does not say so:
+    /// a stream of a connection waits for the connection's task in any case.
+    #[inline]
+    pub fn take_stall(&mut self) -> bool {
+        match self {
+            Line::Mux(stream) => stream.take_stall(),
+            Line::Wire(_) | Line::Local(_) => false,
+        }
+    }
+
     /// The next send is the last one: see [`Stream::end_with_next_send`].
     #[inline]
     pub fn end_with_next_send(&mut self) {

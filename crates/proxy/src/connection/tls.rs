@@ -459,9 +459,9 @@ impl Tls {
         self.stream.poll_send_ready()
     }
 
-    /// See [`Stream::start_send2`]; the second may be absent.
-    pub fn start_send(&mut self, head: &[u8], body: &[u8]) {
-        let plain = head.len() + body.len();
+    /// See [`Stream::start_send2`], of any number of parts.
+    pub fn start_send(&mut self, parts: &[&[u8]]) {
+        let plain = parts.iter().map(|part| part.len()).sum();
         if plain == 0 {
             return;
         }
@@ -469,7 +469,7 @@ impl Tls {
         let fragment = self.fragment();
         // What waits to be said first, and the end behind it, are small.
         let mut out = buffer_for(self.connection.sealed_length(plain, fragment) + 256);
-        let sealed = self.connection.seal(&[head, body], fragment, out.unused_mut());
+        let sealed = self.connection.seal(parts, fragment, out.unused_mut());
         match sealed {
             Ok(sealed) if sealed.taken == plain => out.commit(sealed.written),
             // The keys are used up, which TLS 1.2 cannot mend.

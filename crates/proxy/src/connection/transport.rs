@@ -130,7 +130,7 @@ impl Transport {
     pub fn start_send(&mut self, buf: Buf) {
         match self {
             Transport::Plain(stream) => stream.start_send(buf),
-            Transport::Tls(tls) => tls.start_send(&buf, &[]),
+            Transport::Tls(tls) => tls.start_send(&[&buf]),
         }
     }
 
@@ -139,7 +139,21 @@ impl Transport {
     pub fn start_send2(&mut self, head: Buf, body: Buf) {
         match self {
             Transport::Plain(stream) => stream.start_send2(head, body),
-            Transport::Tls(tls) => tls.start_send(&head, &body),
+            Transport::Tls(tls) => tls.start_send(&[&head, &body]),
+        }
+    }
+
+    /// See [`Stream::send_at_once`]. Over TLS all is taken.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send_at_once(&mut self, parts: &[&[u8]]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(stream) => stream.send_at_once(parts),
+            Transport::Tls(tls) => {
+                tls.start_send(parts);
+                Ok(parts.iter().map(|part| part.len()).sum())
+            }
         }
     }
 

@@ -226,7 +226,7 @@ impl Pump {
     /// Moves what can be moved now. Ready when the body is complete and handed to the kernel.
     pub fn poll(&mut self, from: &mut Port, to: &mut Line) -> Poll<Result<(), PumpError>> {
         let start = from.body.received();
-        self.blocked_on_send = false;
+        let waited = std::mem::take(&mut self.blocked_on_send);
         if self.filtered.is_some() {
             return self.poll_through_filters(from, to);
         }
@@ -266,11 +266,11 @@ impl Pump {
             match to.poll_send_ready() {
                 Poll::Pending => {
                     self.blocked_on_send = true;
-                    self.room = (self.room / 2).max(RECV_MAX);
+                    self.take_less(!to.is_framed());
                     return Poll::Pending;
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Send(error))),
-                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Ok(())) => self.take_less(waited && to.take_stall()),
             }
             if !self.holds_nothing() || (from.input.is_none() && self.can_transfer(from, to)) {
                 match self.poll_transfer(from, to) {
@@ -297,6 +297,14 @@ impl Pump {
             if let Err(cut) = from.end() {
                 return Poll::Ready(if bug("missed-eof") { Ok(()) } else { Err(PumpError::Cut(cut)) });
             }
+        }
+    }
+
+    /// The receiver is the slower side, if it is `slow`: less is received for it at a time.
+    #[inline]
+    fn take_less(&mut self, slow: bool) {
+        if slow {
+            self.room = (self.room / 2).max(RECV_MAX);
         }
     }
 

@@ -523,8 +523,20 @@ impl Driver {
     #[inline]
     pub(crate) fn direct_send(&mut self, s: &mut Socket, buf: &[u8]) -> Result<usize, i32> {
         match &mut self.inner {
-            Inner::Sim(d) => d.send(s, buf),
+            Inner::Sim(d) => d.send(s, &[buf]),
             _ => syscall::send(s.fd, buf, 0),
+        }
+    }
+
+    /// As [`direct_send`](Self::direct_send), of what lies in several places.
+    #[inline]
+    pub(crate) fn direct_send_parts(&mut self, s: &mut Socket, parts: &[&[u8]]) -> Result<usize, i32> {
+        if s.bits.has(Bits::NODELAY_DUE) && s.sent > 0 {
+            s.set_nodelay();
+        }
+        match &mut self.inner {
+            Inner::Sim(d) => d.send(s, parts),
+            _ => syscall::send_parts(s.fd, parts, s.send_flags()),
         }
     }
 

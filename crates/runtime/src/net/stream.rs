@@ -186,6 +186,29 @@ impl Stream {
         }
     }
 
+    /// Sends as much of these parts, in their order, as the kernel takes at once, and says how many bytes that was. The parts
+    /// stay the caller's: whoever has to send the rest gives it to [`start_send`](Self::start_send), which waits for room.
+    ///
+    /// No send may be in flight: [`poll_send_ready`](Self::poll_send_ready) said so.
+    ///
+    /// # Errors
+    /// Why nothing can be sent any more.
+    pub fn send_at_once(&mut self, parts: &[&[u8]]) -> io::Result<usize> {
+        let s = self.record();
+        debug_assert!(!s.bits.has(Bits::SENDING), "one send at a time");
+        match driver::with(|d| d.direct_send_parts(s, parts)) {
+            Ok(n) => {
+                s.note_sent(n);
+                Ok(n)
+            }
+            Err(libc::EAGAIN) => {
+                s.bits.clear(Bits::WRITABLE);
+                Ok(0)
+            }
+            Err(errno) => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
     #[inline]
     fn begin(&mut self, first: Buf, second: Option<Buf>) {
         let s = self.record();

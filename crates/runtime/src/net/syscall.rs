@@ -68,6 +68,24 @@ pub(crate) unsafe fn sendmsg(fd: RawFd, message: *const libc::msghdr, flags: i32
     retry!(libc::syscall(libc::SYS_sendmsg, fd as libc::c_long, message, flags as libc::c_long))
 }
 
+/// Most parts of a [`send_parts`]: those behind are left out.
+pub(crate) const PARTS_MAX: usize = 64;
+
+/// Sends what lies in several places, in this order.
+pub(crate) fn send_parts(fd: RawFd, parts: &[&[u8]], flags: i32) -> Result<usize, i32> {
+    let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    let mut iovs = [none; PARTS_MAX];
+    for (iov, part) in iovs.iter_mut().zip(parts) {
+        *iov = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+    }
+    // SAFETY: all-zero bytes are a valid message.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = iovs.as_mut_ptr();
+    message.msg_iovlen = parts.len().min(PARTS_MAX);
+    // SAFETY: the message points at the array, and that at the parts, which are borrowed.
+    unsafe { sendmsg(fd, &message, flags) }
+}
+
 /// Waits for events, at most `timeout` milliseconds (-1: without an end). A signal ends the wait.
 #[inline]
 pub(crate) fn epoll_wait(epoll: RawFd, events: &mut [libc::epoll_event], timeout: i32) -> Result<usize, i32> {

@@ -43,6 +43,37 @@ every_driver!(two_buffers_leave_in_order, || async {
     assert_eq!(read_exactly(&mut b, 401).await, expected);
 });
 
+every_driver!(parts_are_taken_as_far_as_there_is_room, || async {
+    let (mut a, mut b) = tcp_pair().await;
+    let mut sent = 0;
+    // Parts of many lengths, an empty one among them, until there is no room.
+    loop {
+        let mut at = sent;
+        let parts: Vec<Vec<u8>> = (0..40)
+            .map(|n| {
+                let mut part = vec![0; n * n * 31];
+                fill_pattern(&mut part, at);
+                at += part.len();
+                part
+            })
+            .collect();
+        let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
+        match a.send_at_once(&parts).unwrap() {
+            0 => break,
+            n => sent += n,
+        }
+    }
+    // What comes behind waits for room.
+    let mut rest = Buf::large(10_000);
+    fill_pattern(rest.unused_mut(), sent);
+    rest.commit(10_000);
+    a.start_send(rest);
+    assert_eq!(a.in_flight(), 10_000);
+    assert!(is_pattern(&read_exactly(&mut b, sent + 10_000).await, 0));
+    a.send_ready().await.unwrap();
+    assert_eq!(a.sent_bytes(), sent as u64 + 10_000);
+});
+
 every_driver!(more_holds_back_and_everything_still_arrives, || async {
     let (mut a, mut b) = tcp_pair().await;
     a.set_more(true);

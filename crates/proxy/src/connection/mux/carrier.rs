@@ -13,7 +13,7 @@ use thalweg_runtime::buffer::{BULK_SIZE, Buf, default_size};
 use thalweg_runtime::{Reason, TaskId, clock, current_task, timer};
 
 use super::slot::{Slot, Slots};
-use super::{Marks, Mux, NoHead, OUTPUT_HIGH, State, Wish};
+use super::{Marks, Mux, NoHead, OUTPUT_HIGH, State, Wish, direct};
 use crate::connection::port::Port;
 use crate::connection::transport::Detached;
 use crate::plant::bug;
@@ -239,7 +239,15 @@ impl Carrier {
             }
             let State { h2, slots, waiting, .. } = &mut *state;
             if *waiting {
-                *waiting = slots.push_all(h2);
+                let Carrier { port, frames, .. } = self;
+                let mut takes_more = true;
+                *waiting = slots.push_all(h2, &mut |h2, slot| {
+                    takes_more = direct::send(&mut port.line, h2, slot, frames)?;
+                    Ok(takes_more)
+                })?;
+                if !takes_more {
+                    continue;
+                }
             }
             let idle = slots.is_empty();
             let output = h2.output();
@@ -297,7 +305,7 @@ impl Carrier {
 }
 
 /// The frames that wait, in a buffer of their own.
-fn gathered(output: &[u8]) -> Buf {
+pub(super) fn gathered(output: &[u8]) -> Buf {
     let buf = if output.len() <= default_size() { Buf::from_reserve() } else { Buf::bulk() };
     let filled = buf.and_then(|mut buf| buf.extend_from_slice(output).is_ok().then_some(buf));
     filled.unwrap_or_else(|| Buf::copy_of(output))

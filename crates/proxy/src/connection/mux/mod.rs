@@ -12,6 +12,7 @@
 
 mod carrier;
 mod counted;
+mod direct;
 mod idle_ping;
 mod slot;
 
@@ -47,6 +48,9 @@ const OUTPUT_HIGH: usize = 64 * 1024;
 
 /// The least that a peer must be allowed to send in a frame (RFC 9113 section 4.2).
 const FRAME_MIN: u32 = 16_384;
+
+/// Payload that is not copied together with other frames: below that, one call for many of them costs less than the copy.
+const APART_MIN: usize = 16 * 1024;
 
 /// Heads that a connection keeps to be used again.
 const SPARE_HEADS: usize = 8;
@@ -128,6 +132,7 @@ pub fn config(tune: &Tune, side: &H2Side) -> Config {
         window: (1 << 31) - 1,
         receive_shared: h2.shared(side, tune.bufsize),
         encoder_table: h2.header_table_size as usize,
+        apart_min: if h2.zero_copy_send && !tune.disable_zero_copy { APART_MIN } else { usize::MAX },
         fields_max: tune.http_maxhdr.saturating_sub(1),
         head_max: tune.bufsize - tune.maxrewrite,
         frames_at_once: side.frames_at_once,
@@ -459,8 +464,16 @@ impl MuxStream {
                 f(slot);
                 slot.push(&mut state.h2);
                 state.waiting |= slot.outgoing.is_some();
+                if slot.leaves_apart(&mut state.h2) {
+                    self.mux.task.get().wake_local(Reason::MESSAGE);
+                }
             }
         });
+    }
+
+    /// See [`Line::take_stall`].
+    pub fn take_stall(&mut self) -> bool {
+        self.with(|_, slot| std::mem::take(&mut slot.stalled)).unwrap_or(false)
     }
 
     /// The next payload is the last one, and nothing follows it.

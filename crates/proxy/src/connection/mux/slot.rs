@@ -1,6 +1,7 @@
 //! What is kept of each stream of a connection.
 
 use std::collections::VecDeque;
+use std::io;
 
 use thalweg_h2::connection::Connection;
 use thalweg_h2::error::ErrorCode;
@@ -49,6 +50,8 @@ pub struct Slot {
     pub no_head: Option<NoHead>,
     /// Given to be sent, beyond what the windows allow.
     pub outgoing: Option<Buf>,
+    /// Some of that stayed behind when the connection sent what it could.
+    pub stalled: bool,
     pub trailers_out: Option<Box<Head>>,
     pub finish: Finish,
     /// The task that waits for input, and that for room.
@@ -75,6 +78,7 @@ impl Slot {
             heads: VecDeque::new(),
             no_head: None,
             outgoing: None,
+            stalled: false,
             trailers_out: None,
             finish: Finish::No,
             reader: TaskId::NONE,
@@ -146,10 +150,21 @@ impl Slot {
         std::mem::replace(&mut self.writer, TaskId::NONE).wake_local(Reason::IO);
     }
 
+    /// Whether what waits is to be sent from where it lies, by the task of the connection.
+    #[inline]
+    pub fn leaves_apart(&self, h2: &mut Connection) -> bool {
+        self.outgoing.as_ref().is_some_and(|buf| h2.leaves_apart(self.id, buf.len()))
+    }
+
+    /// Whether the message ends with the payload that waits.
+    pub fn ends_behind_payload(&self) -> bool {
+        ends_behind_payload(self.finish, self.trailers_out.as_deref())
+    }
+
     /// Makes frames of what waits, as far as windows and the room for frames allow.
     pub fn push(&mut self, h2: &mut Connection) {
         while let Some(buf) = &mut self.outgoing {
-            if h2.output().len() >= OUTPUT_HIGH {
+            if h2.leaves_apart(self.id, buf.len()) || h2.output().len() >= OUTPUT_HIGH {
                 return;
             }
             let room = h2.room(self.id);
@@ -157,9 +172,7 @@ impl Slot {
                 return;
             }
             let n = room.min(buf.len());
-            let ends = n == buf.len()
-                && (self.finish == Finish::Next
-                    || (self.finish == Finish::Asked && self.trailers_out.is_none()));
+            let ends = n == buf.len() && ends_behind_payload(self.finish, self.trailers_out.as_deref());
             if !h2.send_data(self.id, &buf[..n], ends) {
                 // The stream is gone, which its reader is told.
                 self.outgoing = None;
@@ -190,6 +203,11 @@ impl Slot {
     fn waits(&self) -> bool {
         self.outgoing.is_some() || self.writer != TaskId::NONE
     }
+}
+
+#[inline]
+fn ends_behind_payload(finish: Finish, trailers: Option<&Head>) -> bool {
+    finish == Finish::Next || (finish == Finish::Asked && trailers.is_none())
 }
 
 /// All of a connection, by their numbers, which only grow.
@@ -283,17 +301,28 @@ impl Slots {
         self.sorted.iter_mut().map(|slot| &mut **slot)
     }
 
-    /// Lets all that wait go on as far as they can, each time from another one on. Whether something waits still.
-    pub fn push_all(&mut self, h2: &mut Connection) -> bool {
+    /// Lets all that wait go on as far as they can, each time from another one on: `apart` sends from where it lies, behind the
+    /// output, and says whether more may be sent then. Whether something waits still.
+    pub fn push_all(
+        &mut self,
+        h2: &mut Connection,
+        apart: &mut dyn FnMut(&mut Connection, &mut Slot) -> io::Result<bool>,
+    ) -> io::Result<bool> {
         let count = self.sorted.len();
         self.turn = self.turn.wrapping_add(1);
         let mut waits = false;
+        let mut takes_more = true;
         for n in 0..count {
             let slot = &mut self.sorted[(self.turn + n) % count];
             if !slot.waits() {
                 continue;
             }
             slot.push(h2);
+            while takes_more && slot.leaves_apart(h2) {
+                takes_more = apart(h2, slot)?;
+                slot.push(h2);
+            }
+            slot.stalled |= slot.outgoing.is_some();
             if slot.outgoing.is_none() && h2.output().len() < OUTPUT_HIGH {
                 slot.wake_writer();
             }
@@ -307,6 +336,6 @@ impl Slots {
             }
             !over
         });
-        waits
+        Ok(waits)
     }
 }

@@ -466,7 +466,7 @@ impl SimDriver {
         while s.bits.has(Bits::SENDING) {
             let result = {
                 let parts = [s.tx.as_deref().unwrap_or(&[]), s.second().map_or(&[][..], |b| &b[..])];
-                self.network.world().send(s.sim, parts)
+                self.network.world().send(s.sim, &parts)
             };
             match result {
                 Ok(n) => _ = s.tx_advance(n),
@@ -497,8 +497,8 @@ impl SimDriver {
         self.world().recv(s.sim, buf, flags & libc::MSG_PEEK != 0)
     }
 
-    pub fn send(&mut self, s: &mut Socket, buf: &[u8]) -> Result<usize, i32> {
-        self.world().send(s.sim, [buf, &[]])
+    pub fn send(&mut self, s: &mut Socket, parts: &[&[u8]]) -> Result<usize, i32> {
+        self.world().send(s.sim, parts)
     }
 
     pub fn accept(&mut self, s: &mut Socket) -> Result<(OwnedFd, SockAddr), i32> {

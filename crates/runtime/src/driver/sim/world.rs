@@ -322,7 +322,7 @@ impl World {
         if e.rx_end { Ok(0) } else { Err(libc::EAGAIN) }
     }
 
-    pub fn send(&mut self, id: EndpointId, parts: [&[u8]; 2]) -> Result<usize, i32> {
+    pub fn send(&mut self, id: EndpointId, parts: &[&[u8]]) -> Result<usize, i32> {
         let short = self.fault(|c| c.short_write_ppm);
         let reset = self.fault(|c| c.reset_ppm);
         let cut = self.rng.next();
@@ -338,7 +338,7 @@ impl World {
             self.break_connection(id);
             return Err(libc::ECONNRESET);
         }
-        let total = parts[0].len() + parts[1].len();
+        let total = parts.iter().map(|part| part.len()).sum::<usize>();
         let mut n = total.min(e.room.saturating_sub(e.outstanding) as usize);
         if n == 0 {
             return Err(libc::EAGAIN);
@@ -348,8 +348,9 @@ impl World {
         }
         e.outstanding += n as u64;
         let mut bytes = Vec::with_capacity(n);
-        bytes.extend_from_slice(&parts[0][..n.min(parts[0].len())]);
-        bytes.extend_from_slice(&parts[1][..n - bytes.len()]);
+        for part in parts {
+            bytes.extend_from_slice(&part[..part.len().min(n - bytes.len())]);
+        }
         self.active = true;
         self.send_in_order(id, Event::Bytes(peer, bytes));
         Ok(n)
