@@ -128,7 +128,7 @@ pub(crate) fn compile<T>(
     };
     let experimental = cx.config.global.expose_experimental;
     let services = cx.options.services;
-    let mut tables = NewTables { first: cx.tables.len(), specs: Vec::new() };
+    let mut tables = NewTables::behind(cx.tables.iter().map(|draft| &draft.spec), &b.p.name);
     let result = with_env(cx, b, span, Points::ALL, context, |env| {
         env.points = kind.points(&env.proxy);
         rule(&mut RuleEnv { compile: env, experimental, captures, services, tables: &mut tables })

@@ -126,6 +126,9 @@ header_ids! {
     XCache = "x-cache",
     From = "from",
     MaxForwards = "max-forwards",
+    RateLimitLimit = "ratelimit-limit",
+    RateLimitRemaining = "ratelimit-remaining",
+    RateLimitReset = "ratelimit-reset",
 }
 
 /// How many ids there are, [`HeaderId::Other`] included: the size of a table indexed by id.
@@ -134,7 +137,7 @@ pub const COUNT: usize = NAMES.len();
 const HASH_BITS: u32 = 9;
 // Found by trial: no two names of the table collide, which the construction of `SLOTS` verifies when it
 // is compiled. Adding a name may need another multiplier.
-const MULTIPLIER: u64 = 0x9c60_500c_d2c1_72db;
+const MULTIPLIER: u64 = 0xd6a5_be92_f5a5_64eb;
 
 #[inline]
 const fn slot(ends: Ends, len: usize) -> usize {

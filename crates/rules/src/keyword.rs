@@ -281,6 +281,8 @@ pub struct RuleEnv<'r, 'e> {
 pub struct NewTables {
     /// How many tables there were before: the number of the first of these.
     pub first: usize,
+    /// How many of them are such tables of the same proxy.
+    pub of_proxy: usize,
     /// What they are.
     pub specs: Vec<thalweg_stick::Spec>,
 }

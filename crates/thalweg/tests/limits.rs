@@ -56,6 +56,27 @@ fn requests_per_period_are_limited_by_key() {
     });
 }
 
+/// The tables of limits have names by their place among the limits of their proxy, whatever other tables there are.
+#[test]
+fn tables_of_limits_are_numbered_by_proxy() {
+    each_driver(|io| {
+        let text = "backend before\nstick-table type ip size 10 store gpc0\n\
+             frontend other\nbind <@other>\nhttp-request limit rate 5/1h by path\n\
+             frontend fe\nbind <@fe>\nstick-table type ip size 10 store gpc0\n\
+             http-request limit rate 3/1h by req.hdr(x-client)\nhttp-request limit rate 2/1h by path\n\
+             http-request return status 200\n";
+        let proxy = Setup::http(text).global("stats socket <@dir>/sock level admin").start(io);
+        let listed = cli(&proxy, "show table");
+        for name in ["limit/other/0", "limit/fe/0", "limit/fe/1"] {
+            assert!(listed.contains(&format!("# table: {name}, ")), "{listed}");
+        }
+        of_client(&proxy, "a");
+        assert!(cli(&proxy, "show table limit/fe/0").contains("key=a "));
+        assert!(cli(&proxy, "show table limit/fe/1").contains("key=/ "));
+        proxy.finish(());
+    });
+}
+
 #[test]
 fn bursts_replies_and_limits_of_single_keys() {
     each_driver(|io| {

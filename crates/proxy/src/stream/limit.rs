@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use thalweg_config::model::LogLevel;
-use thalweg_http::RewriteError;
 use thalweg_http::semantics::decimal;
+use thalweg_http::{HeaderId, RewriteError};
 use thalweg_runtime::clock;
 use thalweg_sample::TableId;
 use thalweg_sample::facts::RateLimit;
@@ -30,15 +30,15 @@ pub fn describe(stream: &mut Stream<'_>, limit: RateLimit) -> Result<(), Rewrite
     let RateLimit { bucket, taken } = limit;
     let response = &mut stream.state.response;
     let seconds = |us: u64| us.div_ceil(1_000_000).max(1);
-    let mut set = |name: &[u8], value: u64| {
-        response.remove_all(name);
-        response.push(name, decimal(value, &mut [0; 20]))
+    let mut set = |id: HeaderId, value: u64| {
+        response.remove_id(id);
+        response.push_id(id, decimal(value, &mut [0; 20]))
     };
-    set(b"ratelimit-limit", bucket.tokens.into())?;
-    set(b"ratelimit-remaining", taken.left.into())?;
-    set(b"ratelimit-reset", seconds(taken.full_in_us))?;
+    set(HeaderId::RateLimitLimit, bucket.tokens.into())?;
+    set(HeaderId::RateLimitRemaining, taken.left.into())?;
+    set(HeaderId::RateLimitReset, seconds(taken.full_in_us))?;
     if !taken.is_allowed {
-        set(b"retry-after", seconds(taken.next_in_us))?;
+        set(HeaderId::RetryAfter, seconds(taken.next_in_us))?;
     }
     Ok(())
 }

@@ -194,14 +194,31 @@ fn spec(what: &What, key: KeyType, size: u32, proxy: &str, number: usize) -> Spe
         expire_ms,
         bucket: matches!(what, What::Rate { .. }),
         data: vec![Stored::one(DataType::Gpc0), used],
-        ..Spec::new(format!("limit/{proxy}/{number}"), key, size)
+        ..Spec::new(format!("{PREFIX}{proxy}/{number}"), key, size)
     }
 }
 
+/// What the names of the tables of limits begin with, before that of their proxy.
+const PREFIX: &str = "limit/";
+
 impl NewTables {
+    /// Those behind the tables that there are. The rules of a proxy are read one after the other, so that the tables of its limits
+    /// are the last ones; they are counted, so that a line elsewhere does not give them other names.
+    pub fn behind<'s>(
+        tables: impl DoubleEndedIterator<Item = &'s Spec> + ExactSizeIterator,
+        proxy: &str,
+    ) -> NewTables {
+        let is_of_proxy = |spec: &&Spec| {
+            let own = spec.name.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(proxy));
+            own.is_some_and(|number| number.starts_with('/'))
+        };
+        let first = tables.len();
+        NewTables { first, of_proxy: tables.rev().take_while(is_of_proxy).count(), specs: Vec::new() }
+    }
+
     fn add(&mut self, spec: impl FnOnce(usize) -> Spec) -> TableId {
         let id = TableId((self.first + self.specs.len()) as u32);
-        self.specs.push(spec(self.first + self.specs.len()));
+        self.specs.push(spec(self.of_proxy + self.specs.len()));
         id
     }
 }
