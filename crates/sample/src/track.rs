@@ -138,6 +138,10 @@ pub enum Ask {
     Kilobytes(DataType),
     /// A counter or rate, summed over all peers of a fleet.
     Sum(DataType),
+    /// Bytes, in kilobytes, summed over them.
+    SumOfKilobytes(DataType),
+    /// An element of an array, summed over them.
+    SumOfElement(DataType),
     /// An element of an array.
     Element(DataType),
     /// Adds one to a counter of general purpose, and its rate.
@@ -157,7 +161,23 @@ pub enum Ask {
 impl Ask {
     /// True when it says which element.
     pub const fn has_index(self) -> bool {
-        matches!(self, Ask::Element(_) | Ask::CountElement | Ask::ClearElement)
+        matches!(self, Ask::Element(_) | Ask::SumOfElement(_) | Ask::CountElement | Ask::ClearElement)
+    }
+
+    /// What is summed over the peers of a fleet.
+    const fn sum(self) -> Option<DataType> {
+        match self {
+            Ask::Sum(kind) | Ask::SumOfKilobytes(kind) | Ask::SumOfElement(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// A value as it is answered.
+    const fn scaled(self, value: u64) -> u64 {
+        match self {
+            Ask::Kilobytes(_) | Ask::SumOfKilobytes(_) => value >> 10,
+            _ => value,
+        }
     }
 
     /// True when it changes the entry, which is made for it if there is none.
@@ -178,8 +198,10 @@ impl Ask {
         };
         let answer = match self {
             Ask::Value(kind) => values.get(kind, now_ms)?,
-            Ask::Kilobytes(kind) => values.get(kind, now_ms)? >> 10,
-            Ask::Sum(kind) => values.sum_at(kind, 0, now_ms)?,
+            Ask::Kilobytes(kind) => self.scaled(values.get(kind, now_ms)?),
+            Ask::Sum(kind) | Ask::SumOfKilobytes(kind) | Ask::SumOfElement(kind) => {
+                self.scaled(values.sum_at(kind, index, now_ms)?)
+            }
             Ask::Element(kind) => values.get_at(kind, index, now_ms)?,
             Ask::Count(counter, rate) => count(counter, rate),
             Ask::CountElement => count(DataType::Gpc, DataType::GpcRate),
@@ -199,9 +221,9 @@ impl Ask {
                 let entry = table.find_or_insert(key, now_ms).ok()?;
                 entry.touch(now_ms);
                 self.answer(index, Some(entry.values()), now_ms)
-            } else if let Ask::Sum(kind) = self {
+            } else if let Some(kind) = self.sum() {
                 // Others may have seen a key that this process has not.
-                i64::try_from(table.sum(key, kind, index, now_ms)?).ok()
+                i64::try_from(self.scaled(table.sum(key, kind, index, now_ms)?)).ok()
             } else {
                 let found = table.read(key, now_ms, |values| self.answer(index, Some(values), now_ms));
                 found.unwrap_or_else(|| self.answer(index, None, now_ms))

@@ -343,10 +343,12 @@ fn a_fleet_knows_its_sums() {
                 .map(|(name, addr)| format!("peer {name} {addr}\n"))
                 .collect();
             let text = format!(
-                "peers p\n{peers}table f type string len 20 size 100 expire 1h fleet store http_req_cnt,http_req_rate(1h)\n\
+                "peers p\n{peers}table f type string len 20 size 100 expire 1h fleet store http_req_cnt,http_req_rate(1h),gpc(2),gpt0\n\
                  frontend fe\nbind <@fe>\nhttp-request track-sc0 str(k) table p/f unless {{ path /look }}\n\
+                 http-request sc-add-gpc(1,0) 10 unless {{ path /look }}\n\
                  http-request return status 200 content-type text/plain lf-string \
-                 \"%[str(k),table_http_req_cnt_all(p/f)] %[str(k),table_http_req_rate_all(p/f)]\" if {{ path /look }}\n\
+                 \"%[str(k),table_http_req_cnt_all(p/f)] %[str(k),table_http_req_rate_all(p/f)] \
+                 %[str(k),table_gpc_all(1,p/f)]\" if {{ path /look }}\n\
                  http-request return status 200 content-type text/plain lf-string \
                  \"%[sc_http_req_cnt(0)]\"\n"
             );
@@ -361,18 +363,28 @@ fn a_fleet_knows_its_sums() {
         for (proxy, times) in [(&one, 3), (&two, 4), (&three, 5)] {
             assert_eq!(count(proxy, times), times.to_string(), "a share is one's own");
         }
-        fleet_says("all count together", &[&one, &two, &three], "12 12");
+        fleet_says("all count together", &[&one, &two, &three], "12 12 120");
+        // `show table` says both what this process counted and the sum, which filters and orders can be about.
+        for filter in
+            ["", " data.http_req_cnt_all gt 11", " data.gpc_all[1] eq 120", " top 1 by http_req_rate_all"]
+        {
+            let shown = cli(&two, &format!("show table p/f{filter}"));
+            let wanted = " gpt0=0 http_req_cnt=4 http_req_cnt_all=12 http_req_rate(3600000)=4 http_req_rate_all(3600000)=12 \
+                          gpc0=0 gpc0_all=0 gpc1=40 gpc1_all=120\n";
+            assert!(shown.contains(wanted), "{filter}: {shown}");
+        }
+        assert!(!cli(&two, "show table p/f data.gpc_all[1] gt 120").contains("key="));
         assert_eq!(count(&one, 1), "4", "what others count is not in it");
         two.stand_still();
         count(&three, 1);
-        fleet_says("what was known of who stands still stays", &[&one, &three], "14 14");
+        fleet_says("what was known of who stands still stays", &[&one, &three], "14 14 140");
         two.go_on();
-        fleet_says("who was away hears of it", &[&two], "14 14");
+        fleet_says("who was away hears of it", &[&two], "14 14 140");
         drop(two);
-        fleet_says("what was known of who died stays", &[&one, &three], "14 14");
+        fleet_says("what was known of who died stays", &[&one, &three], "14 14 140");
         let two = start("B");
-        fleet_says("who comes back knows what the others counted", &[&two], "10 10");
+        fleet_says("who comes back knows what the others counted", &[&two], "10 10 100");
         assert_eq!(count(&two, 1), "1");
-        fleet_says("and counts from nothing", &[&one, &two, &three], "11 11");
+        fleet_says("and counts from nothing", &[&one, &two, &three], "11 11 110");
     });
 }

@@ -115,6 +115,34 @@ fn pointed<'t>(at: usize, table: &'t Table, word: Option<&&str>) -> Result<Entry
     entry.ok_or_else(|| Reply::error("No entry can be found matching ptr."))
 }
 
+/// What a filter or an order looks at: a value of an entry, or its sum over the peers of a fleet.
+#[derive(Clone, Copy)]
+struct Datum {
+    kind: DataType,
+    index: u16,
+    is_sum: bool,
+}
+
+/// What follows the name of a sum.
+const SUM: &str = "_all";
+
+impl Datum {
+    /// From `data.gpc[1]`, and in a fleet `data.gpc_all[1]`.
+    fn read(table: &Table, word: &str) -> Result<Datum, &'static str> {
+        let (name, index) = word.split_at(word.find('[').unwrap_or(word.len()));
+        let summed = name.strip_suffix(SUM).filter(|_| table.spec().fleet);
+        let (kind, index) = data(table, &format!("{}{index}", summed.unwrap_or(name)))?;
+        Ok(Datum { kind, index, is_sum: summed.is_some() })
+    }
+
+    fn of(&self, values: &Values, now_ms: u64) -> Option<u64> {
+        match self.is_sum {
+            true => values.sum_at(self.kind, self.index, now_ms),
+            false => values.get_at(self.kind, self.index, now_ms),
+        }
+    }
+}
+
 /// A kind of data with an index, from `data.gpc[1]`.
 fn data(table: &Table, word: &str) -> Result<(DataType, u16), &'static str> {
     const UNKNOWN: &str = "Unknown data type";
@@ -135,15 +163,14 @@ fn data(table: &Table, word: &str) -> Result<(DataType, u16), &'static str> {
 
 /// One condition on the data of entries.
 struct Condition {
-    kind: DataType,
-    index: u16,
+    datum: Datum,
     holds: fn(&i64, &i64) -> bool,
     value: i64,
 }
 
 impl Condition {
     fn is_met(&self, values: &Values, now_ms: u64) -> bool {
-        let value = values.get_at(self.kind, self.index, now_ms);
+        let value = self.datum.of(values, now_ms);
         value.is_some_and(|value| (self.holds)(&i64::try_from(value).unwrap_or(i64::MAX), &self.value))
     }
 }
@@ -162,7 +189,7 @@ fn conditions(table: &Table, words: &[&str], at: usize) -> Result<Vec<Condition>
         }
         let wrong = |what: &str| Reply::error(format!("Filter entry #{}: {what}", conditions.len() + 1));
         let Some(name) = first.strip_prefix("data.") else { return Err(wrong("Unknown data type")) };
-        let (kind, index) = data(table, name).map_err(wrong)?;
+        let datum = Datum::read(table, name).map_err(wrong)?;
         let holds: fn(&i64, &i64) -> bool = match rest.get(1).copied() {
             Some("eq") => i64::eq,
             Some("ne") => i64::ne,
@@ -177,7 +204,7 @@ fn conditions(table: &Table, words: &[&str], at: usize) -> Result<Vec<Condition>
         };
         let value = rest.get(2).and_then(|word| word.parse().ok());
         let value = value.ok_or_else(|| wrong("Require a valid integer value to compare against"))?;
-        conditions.push(Condition { kind, index, holds, value });
+        conditions.push(Condition { datum, holds, value });
         rest = &rest[3..];
     }
     Ok(conditions)
@@ -215,14 +242,23 @@ fn show_key(out: &mut String, values: &Values, kind: KeyType) {
 }
 
 fn show_data(out: &mut String, table: &Table, values: &Values, stored: Stored, now_ms: u64) {
-    let name = stored.kind.name();
-    for index in 0..stored.count {
-        let value = values.get_at(stored.kind, index, now_ms).unwrap_or(0);
+    for (index, is_sum) in (0..stored.count).flat_map(|index| [(index, false), (index, true)]) {
+        // What names a server or a tag is nothing that is summed.
+        let is_count =
+            !matches!(stored.kind, DataType::ServerId | DataType::Gpt0 | DataType::Gpt | DataType::ServerKey);
+        if is_sum && !(is_count && table.spec().fleet) {
+            continue;
+        }
+        let name = stored.kind.name();
+        let value = Datum { kind: stored.kind, index, is_sum }.of(values, now_ms).unwrap_or(0);
         let _ = match stored.kind {
             DataType::Gpt | DataType::Gpc => write!(out, " {name}{index}"),
             DataType::GpcRate => write!(out, " gpc{index}_rate"),
             _ => write!(out, " {name}"),
         };
+        if is_sum {
+            out.push_str(SUM);
+        }
         let _ = match stored.kind.shape() {
             Shape::Rate => write!(out, "({})={value}", stored.period_ms),
             Shape::Name => write!(out, "={}", table.name(value).as_deref().unwrap_or("-")),
@@ -247,8 +283,7 @@ fn show_entry(out: &mut String, instance: &Instance, at: usize, table: &Table, e
 /// The entries with the largest values of a kind.
 struct Top {
     count: usize,
-    kind: DataType,
-    index: u16,
+    datum: Datum,
 }
 
 /// `top <n> by data.<type>` at the end of what follows `show table`, and what is before it.
@@ -260,8 +295,8 @@ fn top<'w, 'a>(table: &Table, args: &'w [&'a str]) -> Result<(&'w [&'a str], Opt
     let [_, count, "by", data_word] = &args[at..] else { return Err(usage()) };
     let count = count.parse().ok().filter(|count| (1..=TOP_MAX).contains(count)).ok_or_else(usage)?;
     let name = data_word.strip_prefix("data.").unwrap_or(data_word);
-    let (kind, index) = data(table, name).map_err(Reply::error)?;
-    Ok((&args[..at], Some(Top { count, kind, index })))
+    let datum = Datum::read(table, name).map_err(Reply::error)?;
+    Ok((&args[..at], Some(Top { count, datum })))
 }
 
 impl Top {
@@ -273,7 +308,7 @@ impl Top {
             if let Some(entry) = table.entry_at(number)
                 && conditions.iter().all(|condition| condition.is_met(&entry.values(), now_ms))
             {
-                let value = entry.values().get_at(self.kind, self.index, now_ms).unwrap_or(0);
+                let value = self.datum.of(&entry.values(), now_ms).unwrap_or(0);
                 let new = Reverse((value, Reverse(number)));
                 if value > 0 && (best.len() < self.count || best.peek().is_some_and(|least| new < *least)) {
                     best.push(new);

@@ -88,12 +88,16 @@ pub static TABLE: &[ConverterDef] = table! {
     "table_glitch_rate_all" TABLE_NAME Ask::Sum(GlitchRate);
     "table_gpc" INDEX Ask::Element(Gpc);
     "table_gpc0" TABLE_NAME Ask::Value(Gpc0);
+    "table_gpc0_all" TABLE_NAME Ask::Sum(Gpc0);
     "table_gpc0_rate" TABLE_NAME Ask::Value(Gpc0Rate);
     "table_gpc0_rate_all" TABLE_NAME Ask::Sum(Gpc0Rate);
     "table_gpc1" TABLE_NAME Ask::Value(Gpc1);
+    "table_gpc1_all" TABLE_NAME Ask::Sum(Gpc1);
     "table_gpc1_rate" TABLE_NAME Ask::Value(Gpc1Rate);
     "table_gpc1_rate_all" TABLE_NAME Ask::Sum(Gpc1Rate);
+    "table_gpc_all" INDEX Ask::SumOfElement(Gpc);
     "table_gpc_rate" INDEX Ask::Element(GpcRate);
+    "table_gpc_rate_all" INDEX Ask::SumOfElement(GpcRate);
     "table_gpt" INDEX Ask::Element(Gpt);
     "table_gpt0" TABLE_NAME Ask::Value(Gpt0);
     "table_http_err_cnt" TABLE_NAME Ask::Value(HttpErrCnt);
@@ -112,7 +116,9 @@ pub static TABLE: &[ConverterDef] = table! {
     "table_inc_gpc0" TABLE_NAME Ask::Count(Gpc0, Gpc0Rate);
     "table_inc_gpc1" TABLE_NAME Ask::Count(Gpc1, Gpc1Rate);
     "table_kbytes_in" TABLE_NAME Ask::Kilobytes(BytesInCnt);
+    "table_kbytes_in_all" TABLE_NAME Ask::SumOfKilobytes(BytesInCnt);
     "table_kbytes_out" TABLE_NAME Ask::Kilobytes(BytesOutCnt);
+    "table_kbytes_out_all" TABLE_NAME Ask::SumOfKilobytes(BytesOutCnt);
     "table_server_id" TABLE_NAME Ask::Value(ServerId);
     "table_sess_cnt" TABLE_NAME Ask::Value(SessCnt);
     "table_sess_cnt_all" TABLE_NAME Ask::Sum(SessCnt);

@@ -101,12 +101,13 @@ const OF_SOURCE: &str = "of the client's address in a table";
 const SUM_OF_COUNTER: &str = "of what a counter tracks, summed over all peers of a fleet";
 const SUM_OF_SOURCE: &str = "of the client's address in a table, summed over all peers of a fleet";
 
-/// The five forms of what takes no index, and the two of what does; two of sums, which are ours.
+/// The five forms of what takes no index, and the two of what does; two of sums of either, which are ours.
 macro_rules! table {
     (
         plain { $($name:literal $need:ident $ask:expr;)+ }
-        summed { $($sum:literal $kind:ident;)+ }
+        summed { $($sum:literal $sum_ask:expr;)+ }
         indexed { $($at:literal $at_ask:expr;)+ }
+        indexed_sums { $($at_sum:literal $at_sum_ask:expr;)+ }
     ) => {
         &[
             $(
@@ -133,11 +134,11 @@ macro_rules! table {
             )+
             $(
                 FetchDef::new(concat!("sc_", $sum, "_all"), Type::Int, INTERNAL, SUM_OF_COUNTER, |a, cx, _| {
-                    of_counter(Ask::Sum($kind), None, a, cx)
+                    of_counter($sum_ask, None, a, cx)
                 })
                 .takes(1, &[Int, TableName]),
                 FetchDef::new(concat!("src_", $sum, "_all"), Type::Int, CLIENT, SUM_OF_SOURCE, |a, cx, _| {
-                    of_source(Ask::Sum($kind), a, cx)
+                    of_source($sum_ask, a, cx)
                 })
                 .takes(1, &[TableName]),
             )+
@@ -148,6 +149,16 @@ macro_rules! table {
                 .takes(2, &[Int, Int, TableName]),
                 FetchDef::new(concat!("src_", $at), Type::Int, CLIENT, OF_SOURCE, |a, cx, _| {
                     of_source($at_ask, a, cx)
+                })
+                .takes(2, &[Int, TableName]),
+            )+
+            $(
+                FetchDef::new(concat!("sc_", $at_sum, "_all"), Type::Int, INTERNAL, SUM_OF_COUNTER, |a, cx, _| {
+                    of_counter($at_sum_ask, None, a, cx)
+                })
+                .takes(2, &[Int, Int, TableName]),
+                FetchDef::new(concat!("src_", $at_sum, "_all"), Type::Int, CLIENT, SUM_OF_SOURCE, |a, cx, _| {
+                    of_source($at_sum_ask, a, cx)
                 })
                 .takes(2, &[Int, TableName]),
             )+
@@ -245,23 +256,27 @@ pub static TABLE: &[FetchDef] = table! {
         "sess_rate" INTERNAL Ask::Value(SessRate);
     }
     summed {
-        "bytes_in_rate" BytesInRate;
-        "bytes_out_rate" BytesOutRate;
-        "conn_cnt" ConnCnt;
-        "conn_cur" ConnCur;
-        "conn_rate" ConnRate;
-        "glitch_cnt" GlitchCnt;
-        "glitch_rate" GlitchRate;
-        "gpc0_rate" Gpc0Rate;
-        "gpc1_rate" Gpc1Rate;
-        "http_err_cnt" HttpErrCnt;
-        "http_err_rate" HttpErrRate;
-        "http_fail_cnt" HttpFailCnt;
-        "http_fail_rate" HttpFailRate;
-        "http_req_cnt" HttpReqCnt;
-        "http_req_rate" HttpReqRate;
-        "sess_cnt" SessCnt;
-        "sess_rate" SessRate;
+        "bytes_in_rate" Ask::Sum(BytesInRate);
+        "bytes_out_rate" Ask::Sum(BytesOutRate);
+        "conn_cnt" Ask::Sum(ConnCnt);
+        "conn_cur" Ask::Sum(ConnCur);
+        "conn_rate" Ask::Sum(ConnRate);
+        "get_gpc0" Ask::Sum(Gpc0);
+        "get_gpc1" Ask::Sum(Gpc1);
+        "glitch_cnt" Ask::Sum(GlitchCnt);
+        "glitch_rate" Ask::Sum(GlitchRate);
+        "gpc0_rate" Ask::Sum(Gpc0Rate);
+        "gpc1_rate" Ask::Sum(Gpc1Rate);
+        "http_err_cnt" Ask::Sum(HttpErrCnt);
+        "http_err_rate" Ask::Sum(HttpErrRate);
+        "http_fail_cnt" Ask::Sum(HttpFailCnt);
+        "http_fail_rate" Ask::Sum(HttpFailRate);
+        "http_req_cnt" Ask::Sum(HttpReqCnt);
+        "http_req_rate" Ask::Sum(HttpReqRate);
+        "kbytes_in" Ask::SumOfKilobytes(BytesInCnt);
+        "kbytes_out" Ask::SumOfKilobytes(BytesOutCnt);
+        "sess_cnt" Ask::Sum(SessCnt);
+        "sess_rate" Ask::Sum(SessRate);
     }
     indexed {
         "clr_gpc" Ask::ClearElement;
@@ -269,5 +284,9 @@ pub static TABLE: &[FetchDef] = table! {
         "get_gpt" Ask::Element(Gpt);
         "gpc_rate" Ask::Element(GpcRate);
         "inc_gpc" Ask::CountElement;
+    }
+    indexed_sums {
+        "get_gpc" Ask::SumOfElement(Gpc);
+        "gpc_rate" Ask::SumOfElement(GpcRate);
     }
 };
