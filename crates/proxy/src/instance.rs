@@ -12,6 +12,7 @@ use thalweg_runtime::{Handle, clock};
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
 use thalweg_shared::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex};
 use thalweg_shared::{MutexGuard, Ordering, RwLock};
+use thalweg_stick::Table;
 
 use crate::backend::track::Trackers;
 use crate::backend::{Backend, restore};
@@ -57,7 +58,7 @@ pub struct Instance {
     pub backends: Backends,
     listeners: Places,
     /// Stick tables, by the configuration's number. Those that it has no more are there as long as the process.
-    pub tables: Arc<[Arc<thalweg_stick::Table>]>,
+    pub tables: Arc<[Arc<Table>]>,
     /// What is counted of servers, by flat number.
     pub servers: Arc<ServerRows>,
     /// Servers that are gone, and for which `servers` has room still.
@@ -277,6 +278,17 @@ pub struct Live {
 impl Instance {
     /// Prepares the live state for a configuration.
     pub fn new(config: Config, program: &str, hostname: &str, start_wall_us: u64) -> Arc<Instance> {
+        let tables = crate::tables::of(&config);
+        Instance::with_tables(config, tables, (program, hostname), start_wall_us)
+    }
+
+    /// The same, with stick tables that may have entries: those of [`crate::tables::of`].
+    pub fn with_tables(
+        config: Config,
+        tables: Arc<[Arc<Table>]>,
+        (program, hostname): (&str, &str),
+        start_wall_us: u64,
+    ) -> Arc<Instance> {
         let mut first_flat = 0u32;
         let backend = |proxy: &Proxy| {
             let backend = Arc::new(Backend::new(proxy, first_flat, 0));
@@ -287,7 +299,6 @@ impl Instance {
         let names = Arc::new(Names::of(&config));
         restore::apply(&config, &backends);
         let trackers = Trackers::new(&config, &backends);
-        let tables = crate::tables::following(&Arc::default(), &config);
         let peers = crate::peers::Sections::new(&config, &tables);
         let live =
             Live::new(&config, first_flat as usize, (trackers, peers), (program, hostname), start_wall_us);

@@ -18,6 +18,11 @@ const EXPIRY_MS: u64 = 100;
 /// Entries that are looked at before others get their turn.
 const EXPIRE_AT_ONCE: usize = 1000;
 
+/// The tables that a configuration declares, all empty.
+pub fn of(config: &Config) -> Arc<[Arc<Table>]> {
+    following(&Arc::default(), config)
+}
+
 /// The tables that a configuration declares: those of `before`, which are the first of them, and the others empty.
 pub fn following(before: &Arc<[Arc<Table>]>, config: &Config) -> Arc<[Arc<Table>]> {
     if before.len() == config.tables.len() {

@@ -310,6 +310,18 @@ impl<'t> Values<'t> {
         Some(bucket.take_shared(&self.words.wide[self.table.layout.bucket?], now_us))
     }
 
+    /// When the entry's bucket is full again, in nanoseconds of the monotonic clock. `None` when the table has none.
+    pub(crate) fn bucket_full_ns(&self) -> Option<u64> {
+        Some(self.words.wide[self.table.layout.bucket?].load(Ordering::Acquire))
+    }
+
+    /// Replaces that, where there is one.
+    pub(crate) fn set_bucket_full_ns(&self, full_ns: u64) {
+        if let Some(at) = self.table.layout.bucket {
+            self.words.wide[at].store(full_ns, Ordering::Release);
+        }
+    }
+
     /// Sets a counter and returns what it was.
     pub fn swap_at(&self, kind: DataType, index: u16, value: u32) -> Option<u32> {
         let (place, index) = self.table.layout.find(kind, index)?;

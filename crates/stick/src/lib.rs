@@ -18,6 +18,7 @@
 //! | a held entry | `entry` |
 //! | a table as one thread refers to it | `local` |
 //! | tables that several processes share | `peers` |
+//! | entries that outlive the process | `kept` |
 //!
 //! # What threads share
 //!
@@ -41,6 +42,7 @@ pub mod bucket;
 mod changed;
 pub mod data;
 mod entry;
+pub mod kept;
 pub mod key;
 mod layout;
 mod local;

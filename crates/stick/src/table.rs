@@ -230,9 +230,14 @@ impl Table {
         }
     }
 
+    /// What a key hashes to here.
+    pub(crate) fn hash(&self, key: Key) -> u64 {
+        key.hash(self.seed)
+    }
+
     /// The entry of this key.
     pub fn find(&self, key: Key, now_ms: u64) -> Option<Entry<'_>> {
-        self.find_hashed(key, key.hash(self.seed), now_ms)
+        self.find_hashed(key, self.hash(key), now_ms)
     }
 
     fn find_hashed(&self, key: Key, hash: u64, now_ms: u64) -> Option<Entry<'_>> {

@@ -9,6 +9,7 @@ use thalweg_proxy::log_forward::LogSocket;
 use thalweg_proxy::{Instance, Live, ThreadSocket};
 use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, clock};
+use thalweg_stick::Table;
 
 use crate::listen;
 
@@ -17,11 +18,11 @@ use crate::listen;
 pub struct DataPath(Arc<Live>);
 
 impl DataPath {
-    /// Prepares the live state for a configuration. `program` is the name that tags logs.
-    pub fn new(config: Config, program: &str) -> (DataPath, Arc<Instance>) {
+    /// Prepares the live state for a configuration, whose stick tables are `tables`. `program` is the name that tags logs.
+    pub fn new(config: Config, tables: Arc<[Arc<Table>]>, program: &str) -> (DataPath, Arc<Instance>) {
         let hostname = thalweg_sys::net::hostname();
         let counted = config.global.stats_file.clone();
-        let instance = Instance::new(config, program, &hostname, clock::wall_us());
+        let instance = Instance::with_tables(config, tables, (program, &hostname), clock::wall_us());
         if let Some(text) = counted {
             thalweg_statistics::stats_file::load(&instance, &text);
         }

@@ -17,7 +17,9 @@ use thalweg_runtime::buffer::BufferConfig;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
 use thalweg_runtime::net::Port;
 use thalweg_runtime::{CpuSet, Handle, Profiling, Runtime};
+use thalweg_stick::Table;
 use thalweg_syntax::source::os_message;
+use thalweg_sys::directory::Directory;
 use thalweg_sys::handover::HandedSocket;
 
 use crate::cli::Options;
@@ -25,6 +27,7 @@ use crate::data_path::DataPath;
 use crate::listen::{self, Backups, Handed, OpenListener, OpenLogs, OpenPeers};
 use crate::program::Program;
 use crate::reload::Reloader;
+use crate::state_dir;
 use crate::stats_socket::{self, SharedSockets};
 
 /// Names the I/O driver to use in place of the configured one (`auto`, `io_uring`, `epoll`): the test suites run on
@@ -40,6 +43,8 @@ pub struct Service {
     logs: Option<OpenLogs>,
     peers: Option<OpenPeers>,
     has_predecessor: bool,
+    /// Stick tables that do not begin empty.
+    tables: Option<Arc<[Arc<Table>]>>,
     /// What was left out of the listening sockets because the kernel refused it.
     pub warnings: Vec<String>,
     /// Unix sockets of the previous process, until it is certain that this one replaces it.
@@ -61,6 +66,7 @@ impl Service {
             logs: None,
             peers: None,
             has_predecessor: false,
+            tables: None,
             warnings: Vec::new(),
             backups,
             program: program.clone(),
@@ -90,6 +96,14 @@ impl Service {
     /// A process that served before will teach this one what its tables hold.
     pub fn expect_predecessor(&mut self) {
         self.has_predecessor = true;
+    }
+
+    /// Stick tables begin with what a former process kept. One message for each part that could not be used.
+    pub fn restore_tables(&mut self, kept: &Directory) -> Vec<String> {
+        let tables = thalweg_proxy::tables::of(&self.config);
+        let messages = state_dir::restore_tables(kept, &tables);
+        self.tables = Some(tables);
+        messages
     }
 
     /// The start failed: leaves the sockets of the previous process where they were.
@@ -169,7 +183,8 @@ impl Service {
         let mut sockets: Vec<Option<Vec<ThreadSocket>>> = sockets.into_iter().map(Some).collect();
         sockets.resize_with(threads, || None);
         let sockets = Mutex::new(sockets);
-        let (data_path, instance) = DataPath::new(self.config, &self.program.name);
+        let tables = self.tables.unwrap_or_else(|| thalweg_proxy::tables::of(&self.config));
+        let (data_path, instance) = DataPath::new(self.config, tables, &self.program.name);
         if self.has_predecessor {
             instance.peers.expect_predecessor();
         }

@@ -281,6 +281,9 @@ fn serve(
             return Err(fail(reporter, format!("[{}.main()] {message}", program.name)));
         }
     };
+    if let Some(directory) = &state_dir {
+        service.restore_tables(directory).iter().for_each(|message| reporter.notice(message));
+    }
     process::advise(&settings.privileges, program, reporter);
     let cannot_fork = |error| format!("[{}.main()] Cannot fork : {error}.", program.name);
     let (mut null, mut parent) = (None, None);

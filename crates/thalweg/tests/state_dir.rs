@@ -127,6 +127,94 @@ fn files_that_are_not_whole_are_not_used() {
     });
 }
 
+/// Tables of all kinds of keys, and one that a limit makes.
+const TABLES: &str = "backend ip\n  stick-table type ip size 100 expire 1h store gpc0,http_req_rate(1h),bytes_in_cnt\n\
+    backend text\n  stick-table type string len 20 size 100 store gpc(3),gpt0\n\
+    frontend limited\n  bind <@limited>\n  http-request limit rate 3/1h by path\n  http-request return status 200\n";
+
+/// The entries of a table, without their pointers and deadlines.
+fn entries(proxy: &Proxy, table: &str) -> Vec<String> {
+    let shown = cli(proxy, &format!("show table {table}"));
+    let own = |word: &&str| !word.starts_with("0x") && !word.starts_with("exp=");
+    let lines = shown.lines().filter(|line| line.starts_with("0x"));
+    let mut lines: Vec<String> =
+        lines.map(|line| line.split(' ').filter(own).collect::<Vec<_>>().join(" ")).collect();
+    lines.sort();
+    lines
+}
+
+/// Waits until all that was done so far is in the file: the first mark may have come in the middle of a look at the tables, the
+/// second one came behind that.
+fn tables_are_written(proxy: &Proxy, kept: &Kept, mark: &str) {
+    for n in 0..2 {
+        let key = format!("{mark}-{n}");
+        cli(proxy, &format!("set table text key {key} data.gpt0 1"));
+        eventually("the tables are written", || {
+            let file = fs::read(kept.0.join("tables")).unwrap_or_default();
+            file.windows(key.len()).any(|bytes| bytes == key.as_bytes()).then_some(())
+        });
+    }
+}
+
+/// What tables held is there again after a kill, with its age; what was cleared is not, and what is not whole is told.
+#[test]
+fn tables_outlive_a_kill() {
+    each_driver(|io| {
+        let (kept, server) = (Kept::new(&format!("tables-{io}")), Server::named("one"));
+        let start = |more: &str| setup(&kept.0, &server, more).start(io);
+        let limited = |proxy: &Proxy| {
+            let mut client = Conn::connect(proxy.addr("limited"));
+            client.send("GET /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+            client.response().status
+        };
+        let proxy = start(TABLES);
+        for n in 1..30 {
+            cli(&proxy, &format!("set table ip key 10.0.0.{n} data.gpc0 {n} data.http_req_rate {n}"));
+        }
+        cli(
+            &proxy,
+            "set table text key gone data.gpt0 7; set table ip key 10.0.0.1 data.bytes_in_cnt 5000000000",
+        );
+        assert_eq!([limited(&proxy), limited(&proxy)], [200, 200], "{io}");
+        tables_are_written(&proxy, &kept, "first");
+        cli(
+            &proxy,
+            "set table text key a data.gpc[2] 9; clear table text key gone; clear table ip key 10.0.0.2",
+        );
+        tables_are_written(&proxy, &kept, "second");
+        let before = ["ip", "text"].map(|table| entries(&proxy, table));
+        assert_eq!(before.each_ref().map(Vec::len), [28, 5], "{io}");
+        drop(proxy);
+        let proxy = start(TABLES);
+        assert_eq!(["ip", "text"].map(|table| entries(&proxy, table)), before, "{io}: {}", proxy.output());
+        let left = cli(&proxy, "show table ip key 10.0.0.1");
+        let left = left.split("exp=").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+        assert!(left.is_some_and(|ms: u32| (1..3_600_000).contains(&ms)), "{io}: {left:?}");
+        assert_eq!([limited(&proxy), limited(&proxy)], [200, 429], "{io}: one token was left");
+        tables_are_written(&proxy, &kept, "third");
+        drop(proxy);
+        // The end of the file is torn; and one of the tables has other keys.
+        let file = fs::read(kept.0.join("tables")).unwrap();
+        fs::write(kept.0.join("tables"), [&file[..], b"thalwtb1 and no more"].concat()).unwrap();
+        let proxy = start(&TABLES.replace("string len 20", "string len 30"));
+        let said = proxy.output();
+        assert!(said.contains("'tables': table 'text' has other keys than before"), "{io}: {said}");
+        assert!(said.contains("'tables': what follows is not whole"), "{io}: {said}");
+        assert_eq!(entries(&proxy, "ip"), before[0], "{io}");
+        assert_eq!(entries(&proxy, "text"), Vec::<String>::new(), "{io}");
+        tables_are_written(&proxy, &kept, "fourth");
+        drop(proxy);
+        // What this program did not write is told, and written anew.
+        fs::write(kept.0.join("tables"), "something else").unwrap();
+        let proxy = start(TABLES);
+        let said = proxy.output();
+        assert!(said.contains("'tables': what follows is not whole"), "{io}: {said}");
+        assert_eq!(entries(&proxy, "ip"), Vec::<String>::new(), "{io}");
+        tables_are_written(&proxy, &kept, "fifth");
+        proxy.finish(server);
+    });
+}
+
 /// Nobody starts who could not keep anything.
 #[test]
 fn a_directory_that_is_not_there_is_told() {

@@ -265,14 +265,32 @@ impl Incoming {
         Some(())
     }
 
-    /// Puts it into a table, and what it says of servers and tags into another one. False when there was no room.
+    /// The bytes of its key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// It was written so long ago: its periods began earlier by that, and what is over counts nothing.
+    pub fn grow_older(&mut self, by_ms: u64) {
+        for (stored, _, value) in &mut self.values {
+            let Value::Rate(rate) = value else { continue };
+            let age_ms = u64::from(rate.began_ms) + by_ms;
+            *rate = match age_ms < 2 * u64::from(stored.period_ms) {
+                true => Sliding { began_ms: age_ms as u32, ..*rate },
+                false => Sliding::default(),
+            };
+        }
+    }
+
+    /// Puts it into a table, and what it says of servers and tags into another one. The number of its entry; `None` when there was
+    /// no room.
     pub fn store(
         &self,
         table: &Table,
         also: Option<&Table>,
         expires_in_ms: Option<u32>,
         now_ms: u64,
-    ) -> bool {
+    ) -> Option<u32> {
         let kept = self.store_in(table, |_| true, expires_in_ms, now_ms);
         if let Some(also) = also {
             let tags = |kind| {
@@ -290,9 +308,9 @@ impl Incoming {
         wanted: impl Fn(DataType) -> bool,
         expires_in_ms: Option<u32>,
         now_ms: u64,
-    ) -> bool {
-        let Some(key) = table.spec().key.key(&self.key) else { return false };
-        let Ok(entry) = table.find_or_insert(key, now_ms) else { return false };
+    ) -> Option<u32> {
+        let key = table.spec().key.key(&self.key)?;
+        let entry = table.find_or_insert(key, now_ms).ok()?;
         let values = entry.values();
         for (stored, index, value) in &self.values {
             let kind = stored.kind;
@@ -321,6 +339,6 @@ impl Incoming {
             }
         }
         values.learnt(expires_in_ms, now_ms);
-        true
+        Some(entry.number())
     }
 }

@@ -26,7 +26,7 @@
 //! length and number, a message in its size, and what waits to be sent in what one buffer holds. A peer that breaks the rules is
 //! told so and loses its connection.
 
-mod entry;
+pub(crate) mod entry;
 mod hello;
 mod log;
 mod section;

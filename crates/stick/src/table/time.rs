@@ -132,6 +132,14 @@ impl Table {
         }
     }
 
+    /// Whether an entry of this stamp was last used more than so many milliseconds ago.
+    pub(crate) fn is_idle_for(&self, stamp: u32, ms: u32, now_ms: u64) -> bool {
+        match self.spec.expire_ms {
+            0 => self.age(stamp, now_ms) > i64::from(ms >> 6),
+            expire_ms => u64::from(self.left(stamp, now_ms)) + u64::from(ms) < u64::from(expire_ms),
+        }
+    }
+
     #[inline]
     pub(crate) fn touch(&self, at: u32, now_ms: u64) {
         let words = self.arena.entry(at).narrow;

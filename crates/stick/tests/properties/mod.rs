@@ -1,8 +1,11 @@
-//! What must be true whatever a peer sends; shared by the property tests and the fuzz targets.
+//! What must be true whatever a peer sends or a file holds; shared by the property tests and the fuzz targets.
+
+#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::sync::Arc;
 
 use thalweg_stick::data::{DataType, Shape};
+use thalweg_stick::kept::{Head, Now, Reader};
 use thalweg_stick::peers::{PeerSpec, Section, SectionSpec, TableSpec, read_hello, read_status, wire};
 use thalweg_stick::{KeyType, Spec, Stored, Table};
 
@@ -68,4 +71,24 @@ pub fn peer_says(data: &[u8]) {
     });
     let mut text = String::new();
     section.show(&mut text, 0, "", true, 5);
+}
+
+/// A table with all kinds of data.
+pub fn kept_table() -> Arc<Table> {
+    table("t", KeyType::String(20))
+}
+
+/// A file of the state directory has a block with this body, under a check that fits.
+pub fn kept_says(body: &[u8]) {
+    let tables = [kept_table(), table("u", KeyType::Ip4)];
+    let mut reader = Reader::default();
+    let now = Now { mono_us: 5_000_000, wall_ms: 2000 };
+    // What a file says twice is the same.
+    for _ in 0..2 {
+        let _ = reader.take(Head::of(body, 1000), body, &tables, now);
+    }
+    tables.iter().for_each(|table| {
+        assert!(table.used() <= table.spec().size);
+        table.check_invariants();
+    });
 }

@@ -1,5 +1,8 @@
-//! `state-dir`: what is known of servers and what was counted is written to a directory while the process runs, by a thread of its
-//! own, so that the next one goes on from there however this one ends. The files are those of [`thalweg_config::state_dir`].
+//! `state-dir`: what is known of servers, what was counted and what stick tables hold is written to a directory while the process
+//! runs, by threads of their own, so that the next one goes on from there however this one ends. The files of servers and counters are
+//! those of [`thalweg_config::state_dir`]; that of tables, which may be large, is that of [`tables`].
+
+mod tables;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -14,6 +17,8 @@ use thalweg_statistics::stats_file;
 use thalweg_sys::directory::Directory;
 
 use crate::service::Control;
+
+pub use tables::restore as restore_tables;
 
 /// How often it is looked whether there is something to write. With the time that writing takes, no crash forgets more than a second.
 const PERIOD: Duration = Duration::from_millis(750);
@@ -34,7 +39,8 @@ pub fn open(path: &str) -> Result<Directory, String> {
 /// # Errors
 /// There is no thread for it.
 pub fn keep(directory: Directory, control: Control) -> io::Result<()> {
-    let keeper = Keeper { directory, control, written: [None; 2], is_failing: false };
+    tables::keep(directory.again()?, control.clone())?;
+    let keeper = Keeper { directory, control, written: [None; 2], failing: Failing::default() };
     thread::Builder::new().name("state-dir".into()).spawn(move || keeper.run()).map(drop)
 }
 
@@ -43,9 +49,12 @@ struct Keeper {
     control: Control,
     /// Of what each file has: a number that other contents have not.
     written: [Option<u64>; 2],
-    /// The last attempt failed, which was told.
-    is_failing: bool,
+    failing: Failing,
 }
+
+/// Whether the last attempt to write failed, which was told.
+#[derive(Default)]
+struct Failing(bool);
 
 impl Keeper {
     fn run(mut self) {
@@ -63,24 +72,26 @@ impl Keeper {
                 if self.written[at] != Some(says) {
                     let written = self.directory.replace(name, seal(&text, now_s()).as_bytes());
                     self.written[at] = written.is_ok().then_some(says);
-                    self.tell(name, written.err());
+                    self.failing.tell(&self.control, name, written.err());
                 }
             }
         }
     }
+}
 
+impl Failing {
     /// A failure is told once, and so is its end.
-    fn tell(&mut self, name: &str, failure: Option<io::Error>) {
+    fn tell(&mut self, control: &Control, name: &str, failure: Option<io::Error>) {
         match failure {
-            Some(error) if !self.is_failing => {
-                self.control.log(LogLevel::Err, format!("state-dir: cannot write '{name}': {error}"));
+            Some(error) if !self.0 => {
+                control.log(LogLevel::Err, format!("state-dir: cannot write '{name}': {error}"));
             }
-            None if self.is_failing => {
-                self.control.log(LogLevel::Notice, "state-dir: it can be written again".into());
+            None if self.0 => {
+                control.log(LogLevel::Notice, "state-dir: it can be written again".into());
             }
             _ => return,
         }
-        self.is_failing = !self.is_failing;
+        self.0 = !self.0;
     }
 }
 
