@@ -7,8 +7,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use support::tls::{Authority, template};
+use support::tls::{Authority, server, template};
 use support::{Conn, Proxy, Server, Setup, each_driver, eventually};
+use thalweg_tls::ocsp::OcspResponse;
 use thalweg_tls::x509::Certificate;
 use thalweg_tls::x509::oid::extension;
 use thalweg_tls::{der, pem};
@@ -174,4 +175,83 @@ fn a_certificate_has_the_same_keywords_everywhere() {
     // What a store says counts wherever nothing is said.
     let store = format!("crt-store\nload crt {path} ocsp-update on\n");
     assert!(check(&store, &[&crt, &on]).status.success());
+}
+
+/// What a server's certificate wants and what it staples, and whether it is believed.
+#[test]
+fn what_servers_staple_is_looked_at() {
+    // RFC 7633: a list of the extensions that a server has to send, of which 5 is the response.
+    let must_staple = [0x30, 3, 2, 1, 5];
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let plain = template("a.example.com").hosts(&["a.example.com"]);
+        let strict = plain.clone().extension(extension::TLS_FEATURE, false, &must_staple);
+        let (plain, strict) =
+            (authority.issue_as("plain.pem", &plain), authority.issue_as("strict.pem", &strict));
+        let Some(good) = response(&authority, &strict, false) else {
+            eprintln!("skipped: there is no openssl");
+            return;
+        };
+        let good_of_plain = response(&authority, &plain, false);
+        let revoked = |path: &str| response(&authority, path, true);
+        for (what, path, stapled, believed) in [
+            ("nothing", &plain, None, true),
+            ("that it is good", &plain, good_of_plain.clone(), true),
+            ("that it is revoked", &plain, revoked(&plain), false),
+            ("something about another one", &plain, Some(good.clone()), true),
+            ("nothing although it must", &strict, None, false),
+            ("that it is good, as it must", &strict, Some(good), true),
+            ("that it is revoked, as it must", &strict, revoked(&strict), false),
+            ("something about another one although it must", &strict, good_of_plain, false),
+        ] {
+            let selection = server(path, |_| {});
+            let stapled = stapled.map(|der| Arc::new(OcspResponse::parse(&der).unwrap()));
+            selection.served()[0].credential.set_ocsp(stapled);
+            let back = Server::start(move |conn, _| {
+                if let Ok(mut conn) = conn.try_accept_tls(&selection)
+                    && conn.next_request().is_some()
+                {
+                    conn.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                }
+            });
+            let text = format!(
+                "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 0\n\
+                 server s {} ssl verify required ca-file {} verifyhost a.example.com\n",
+                back.addr,
+                authority.path("ca.pem")
+            );
+            let proxy = Setup::http(&text).start(io);
+            let answer = proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(
+                answer.status,
+                if believed { 200 } else { 503 },
+                "a server that staples {what}, over {io}"
+            );
+            drop(back);
+        }
+    });
+}
+
+/// A certificate that clients refuse without a response is one that somebody has to care for.
+#[test]
+fn certificates_that_must_be_stapled_are_warned_of() {
+    let authority = Authority::new("Root");
+    let template = template("a.example.com").hosts(&["a.example.com"]);
+    let path =
+        authority.issue_as("a.pem", &template.extension(extension::TLS_FEATURE, false, &[0x30, 3, 2, 1, 5]));
+    for (global, warned) in [("", true), ("ocsp-update.mode on\n", false)] {
+        let file = authority.path("cfg");
+        let text = format!(
+            "global\n{global}defaults\nmode http\ntimeout client 1s\nfrontend fe\nbind 127.0.0.1:1 ssl crt {path}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_thalweg")).args(["-c", "-f", &file]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(
+            said.contains("clients may refuse without an OCSP response (must-staple)"),
+            warned,
+            "{said}"
+        );
+    }
 }

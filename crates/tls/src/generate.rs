@@ -8,7 +8,7 @@ use thalweg_shared::{Mutex, MutexGuard};
 use hashbrown::HashMap;
 
 use crate::bind::Served;
-use crate::certificate::{Credential, KeyError, PrivateKey, certificates};
+use crate::certificate::{Credential, KeyError, PrivateKey, certificates, opened_with};
 use crate::der::{self, Reader, tag};
 use crate::pem;
 use crate::x509::Certificate;
@@ -31,14 +31,17 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Reads the certificate and the key of a `ca-sign-file`. `keep` is `tune.ssl.ssl-ctx-cache-size`. The error is what is
-    /// wrong with the file.
-    pub fn new(text: &[u8], keep: usize) -> Result<Generator, String> {
+    /// Reads the certificate and the key of a `ca-sign-file`. `passphrase` is `ca-sign-pass`, `keep`
+    /// `tune.ssl.ssl-ctx-cache-size`. The error is what is wrong with the file.
+    pub fn new(text: &[u8], passphrase: Option<&str>, keep: usize) -> Result<Generator, String> {
         let blocks = pem::blocks(text).map_err(|error| error.to_string())?;
         let authority = certificates("", &blocks).map_err(|_| "a certificate in it is not valid DER")?;
         let authority = authority.into_iter().next().ok_or("there is no certificate in it")?;
         let block =
             blocks.iter().find(|block| PrivateKey::is_key(block)).ok_or("there is no private key in it")?;
+        let opened = passphrase.filter(|_| block.encrypted).map(|words| opened_with(block, words.as_bytes()));
+        let opened = opened.transpose().map_err(|error| error.to_string())?;
+        let block = opened.as_ref().unwrap_or(block);
         let key = PrivateKey::from_block(block).map_err(|error| error.to_string())?;
         key.fits(&authority, false).map_err(|error: KeyError| error.to_string())?;
         let key = key.signing().ok_or("only RSA keys and ECDSA keys on P-256 and P-384 can sign")?;

@@ -120,7 +120,8 @@ impl OcspResponse {
         OcspResponse::parse(&der)
     }
 
-    fn parse(der: &[u8]) -> Result<OcspResponse, OcspError> {
+    /// Reads a response in DER.
+    pub fn parse(der: &[u8]) -> Result<OcspResponse, OcspError> {
         if der.len() > RESPONSE_MAX {
             return Err(OcspError::Malformed);
         }
@@ -237,8 +238,23 @@ impl OcspResponse {
         self.next_update.map(|next| next + SKEW)
     }
 
+    /// Whether a peer that shows it is to be believed now: it is in force, the right one, and so is whoever signed it.
+    pub fn is_believed(&self, leaf: &Certificate, issuer: Option<&Certificate>, now: time::Seconds) -> bool {
+        self.is_in_force(now) && self.check_at(leaf, issuer, Some(now)).is_ok()
+    }
+
     /// Whether it is an answer about this certificate, signed by its issuer or by whom that appointed.
     pub fn check(&self, leaf: &Certificate, issuer: Option<&Certificate>) -> Result<(), OcspError> {
+        self.check_at(leaf, issuer, None)
+    }
+
+    /// The same, and with a time: who was appointed has to be in force then.
+    fn check_at(
+        &self,
+        leaf: &Certificate,
+        issuer: Option<&Certificate>,
+        at: Option<time::Seconds>,
+    ) -> Result<(), OcspError> {
         // That it is revoked is told to clients, too: it is for them to turn away.
         if self.status == Status::Unknown {
             return Err(OcspError::Unknown);
@@ -263,6 +279,7 @@ impl OcspResponse {
         };
         let appointed = |by: &Certificate| {
             by.extended_usage.is_some_and(|usage| usage.ocsp)
+                && at.is_none_or(|at| (by.not_before..=by.not_after).contains(&at))
                 && name::canonical(by.issuer()) == name::canonical(issuer.subject())
                 && check_signature(issuer, by.signature_algorithm(), by.signed_part(), by.signature())
                     == Checked::Good

@@ -146,7 +146,11 @@ impl Selection {
             let excluded = |number| excluded.get(&number).cloned().unwrap_or_default();
             rows.extend(places.map(|place| row(filter.clone(), place.served, excluded(place.served))));
         }
-        rows.extend(self.defaults.iter().map(|number| row(b"*".to_vec(), *number, Vec::new())));
+        let shown_to_all = |number: &u32| {
+            let excluded = excluded.get(number).cloned().unwrap_or_default();
+            row(b"*".to_vec(), *number, excluded)
+        };
+        rows.extend(self.defaults.iter().map(shown_to_all));
         rows[..exact].sort_by(|a, b| a.filter.cmp(&b.filter));
         rows[exact..].sort_by(|a, b| a.filter.cmp(&b.filter));
         rows

@@ -268,7 +268,8 @@ proptest! {
             let trust = TrustStore::new([root.certificate.clone()]);
             let lists = thalweg_tls::verify::Crls::default();
             for (crls, purpose) in [(None, Purpose::Server), (Some(&lists), Purpose::Client)] {
-                let request = Request { trust: &trust, crls, purpose, now: NOW as i64, host: Some(b"a.example.com") };
+                let host = Some(&b"a.example.com"[..]);
+                let request = Request { trust: &trust, crls, purpose, now: NOW as i64, host, stapled: Some(&der) };
                 let sent = [Arc::new(certificate.clone())];
                 let believed = chain::verify(&sent, &request, &mut |_, _| false).is_ok();
                 prop_assert!(!believed || !changed, "a changed certificate is believed");

@@ -97,6 +97,9 @@ fn parts_of_a_certificate_stand_beside_it() {
     let loaded = all.load("dir/a.crt").unwrap();
     assert_eq!(loaded.issuer.unwrap().der(), middle.certificate.der());
     assert_eq!(all.load("dir/chain.pem").unwrap().chain.len(), 3);
+    assert!(!all.load("dir/chain.pem").unwrap().has_timestamps);
+    files.put("dir/chain.pem.sctl", b"x");
+    assert!(all.load("dir/chain.pem").unwrap().has_timestamps);
     let skipping = LoadOptions { skip_self_issued: true, ..LoadOptions::default() };
     assert_eq!(
         loader(&files, &skipping).load("dir/chain.pem").unwrap().chain.len(),
@@ -212,14 +215,16 @@ fn a_client_gets_the_certificate_of_its_name() {
         assert_eq!(proxy.served(Some(name)), expected, "{name}");
     }
     assert_eq!(proxy.served(None), "d.default");
-    let shown = proxy.live.show_sni(None, false).unwrap();
+    let shown = proxy.live.show_sni(None, None).unwrap();
     let row =
         |filter: &str| shown.lines().find(|row| row.split('\t').nth(1) == Some(filter)).unwrap().to_owned();
     assert!(row("*.n.com").contains("\t!sec.n.com \trsa\ts6.pem\t"), "{shown}");
     assert!(row("both.com").contains("f/c.cfg:9\tboth.com\t-\trsa\ts4.pem\t"), "{shown}");
     assert!(row("*").contains("\td.pem\t"), "{shown}");
-    assert_eq!(proxy.live.show_sni(Some("x"), false).unwrap_err(), "Couldn't find the specified frontend!");
-    assert_eq!(proxy.live.show_sni(Some("f"), true).unwrap().lines().count(), 1, "none is expired");
+    assert_eq!(proxy.live.show_sni(Some("x"), None).unwrap_err(), "Couldn't find the specified frontend!");
+    let expired = |offset: i64| proxy.live.show_sni(Some("f"), Some(offset)).unwrap().lines().count();
+    assert_eq!((expired(0), expired(364 * DAY)), (1, 1), "none is expired");
+    assert!(expired(366 * DAY) > 1, "all are by then");
 }
 
 #[test]
@@ -531,8 +536,11 @@ fn certificates_are_made_for_names_that_nobody_has() {
         let certificate = authority.sign(&key, &authority.subject, &key).unwrap();
         let authority = pem::encode("CERTIFICATE", &certificate);
         let text = authority.clone() + &pem::encode("PRIVATE KEY", key.pkcs8());
-        assert_eq!(Generator::new(authority.as_bytes(), 2).unwrap_err(), "there is no private key in it");
-        let generator = Arc::new(Generator::new(text.as_bytes(), 2).unwrap());
+        assert_eq!(
+            Generator::new(authority.as_bytes(), None, 2).unwrap_err(),
+            "there is no private key in it"
+        );
+        let generator = Arc::new(Generator::new(text.as_bytes(), None, 2).unwrap());
         let usual = Authority::new("Root").issue(&template("usual").hosts(&["a.com"]), NewKey::P256);
         let files = MemoryFiles::with(&[("usual.pem", &usual)]);
         let clock = clock();

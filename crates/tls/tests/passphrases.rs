@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::*;
 use thalweg_tls::certificate::{Ask, LoadOptions, Loader, Passphrases};
+use thalweg_tls::generate::Generator;
 
 /// A certificate and its key, under the passphrase `secret`: PBES2 with each length of AES, then with other functions, the
 /// old form twice, and scrypt.
@@ -100,5 +101,19 @@ fn broken_keys_are_refused() {
             let _ = load(&options, &String::from_utf8(changed).unwrap());
             assert!(load(&options, &text[..at]).is_err());
         }
+    }
+}
+
+#[test]
+fn authorities_are_opened_by_the_passphrase_of_their_line() {
+    let text = &files()[0];
+    for (passphrase, refusal) in [
+        (Some("secret"), None),
+        (Some("other"), Some("the passphrase does not open it")),
+        (None, Some("passphrase")),
+    ] {
+        let made = Generator::new(text.as_bytes(), passphrase, 1).map(drop);
+        assert_eq!(made.is_ok(), refusal.is_none(), "{passphrase:?}: {made:?}");
+        assert!(refusal.is_none_or(|words| made.unwrap_err().contains(words)), "{passphrase:?}");
     }
 }

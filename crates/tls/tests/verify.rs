@@ -69,6 +69,7 @@ impl Case {
             purpose: self.purpose,
             now: NOW as i64,
             host: self.host.map(str::as_bytes),
+            stapled: None,
         };
         let mut found = (Code::OK, 0);
         let (result, path) = chain::verify_path(&self.sent, &request, &mut |depth, code| {
@@ -401,8 +402,14 @@ fn a_chain_of_hundreds_costs_no_more_than_one_of_dozens() {
     }
     sent.insert(0, leaf(&above, &host("a")));
     let trust = TrustStore::new([root.certificate.clone()]);
-    let request =
-        Request { trust: &trust, crls: None, purpose: Purpose::Server, now: NOW as i64, host: None };
+    let request = Request {
+        trust: &trust,
+        crls: None,
+        purpose: Purpose::Server,
+        now: NOW as i64,
+        host: None,
+        stapled: None,
+    };
     let result = chain::verify(&sent, &request, &mut |_, _| false);
     assert_eq!(result, Err(Code::CHAIN_TOO_LONG));
 }
@@ -421,7 +428,14 @@ fn lists_with_old_signatures_count() {
     {
         let crls = Crls::new([Arc::new(Crl::parse(list).unwrap())]);
         let now = 1_800_000_000;
-        let request = Request { trust: &trust, crls: Some(&crls), purpose: Purpose::Server, now, host: None };
+        let request = Request {
+            trust: &trust,
+            crls: Some(&crls),
+            purpose: Purpose::Server,
+            now,
+            host: None,
+            stapled: None,
+        };
         let mut found = Code::OK;
         let result = chain::verify(std::slice::from_ref(&leaf), &request, &mut |_, code| {
             found = code;

@@ -9,6 +9,7 @@ use std::sync::{MutexGuard, PoisonError};
 use thalweg_config::model::CliLevel::{Admin, User};
 use thalweg_proxy::Instance;
 use thalweg_runtime::timer;
+use thalweg_syntax::{TimeUnit, parse_time};
 use thalweg_tls::live::{Answer, Live};
 
 use crate::command::{Call, Command, Run};
@@ -194,7 +195,10 @@ pub static COMMANDS: &[Command] = &[
     .help("", "show what computes")
     .json(|_| Shape::Lines),
     Command::new("show ssl sni", User, Run::Now(|call| show_sni(&call)))
-        .help("[-f <frontend>] [-A]", "list the names that clients may ask for, and their certificates")
+        .help(
+            "[-f <frontend>] [-A] [-t <offset>]",
+            "list the names that clients may ask for, and their certificates",
+        )
         .json(|_| Shape::Table),
     Command::new(
         "show ssl ocsp-updates",
@@ -297,6 +301,9 @@ fn delete_from_list(call: &Call<'_>) -> Reply {
 fn show_lists(call: &Call<'_>) -> Reply {
     let with_numbers = call.args.first() == Some(&"-n");
     let name = call.args.get(usize::from(with_numbers)).copied();
+    if with_numbers && name.is_none() {
+        return Reply::error("'show ssl crt-list -n' expects a filename or a directory");
+    }
     show(call, |live| live.show_lists(name, with_numbers), "didn't find the specified filename")
 }
 
@@ -360,7 +367,7 @@ fn show_ocsp(call: &Call<'_>) -> Reply {
 }
 
 fn show_sni(call: &Call<'_>) -> Reply {
-    let (mut frontend, mut expired) = (None, false);
+    let (mut frontend, mut expired, mut offset_s) = (None, false, 0);
     let mut args = call.args.iter();
     while let Some(arg) = args.next() {
         match *arg {
@@ -369,14 +376,25 @@ fn show_sni(call: &Call<'_>) -> Reply {
                 Some(name) => frontend = Some(*name),
                 None => return Reply::error("'-f' requires a frontend name!"),
             },
+            "-t" => {
+                let offset = args.next().map(|text| parse_time(text, TimeUnit::Seconds, TimeUnit::Seconds));
+                match offset.and_then(Result::ok).and_then(|offset| i64::try_from(offset).ok()) {
+                    Some(offset) => offset_s = offset,
+                    None => return Reply::error("'-t' requires an offset, '30d' for example!"),
+                }
+            }
             _ => {
                 return Reply::error(
-                    "Invalid parameters, 'show ssl sni' only supports '-f' and '-A' options!",
+                    "Invalid parameters, 'show ssl sni' only supports '-f', '-A' and '-t' options!",
                 );
             }
         }
     }
-    show(call, |live| live.show_sni(frontend, expired), "Couldn't find the specified frontend!")
+    show(
+        call,
+        |live| live.show_sni(frontend, expired.then_some(offset_s)),
+        "Couldn't find the specified frontend!",
+    )
 }
 
 fn show_ticket_keys(call: &Call<'_>) -> Reply {

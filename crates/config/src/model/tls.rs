@@ -28,6 +28,8 @@ pub struct BindTls {
     pub(crate) generates: bool,
     /// `ca-sign-file`, resolved.
     pub(crate) sign_file: Option<Arc<str>>,
+    /// `ca-sign-pass`
+    pub(crate) sign_pass: Option<Arc<str>>,
     /// Files of authorities and of revoked certificates that the words name.
     pub(crate) files: Vec<NamedFile>,
     /// What clients are served; present when `ssl` is and the configuration was read to its end.

@@ -624,7 +624,8 @@ impl<'a, 'l> Loading<'a, 'l> {
             return None;
         };
         let read = self.files.read(path).map_err(|error| reason(&error));
-        match read.and_then(|text| Generator::new(&text, self.made_max)) {
+        let passphrase = tls.sign_pass.as_deref();
+        match read.and_then(|text| Generator::new(&text, passphrase, self.made_max)) {
             Ok(generator) => Some(Some(Arc::new(generator))),
             Err(why) => {
                 wrong(format!("Failed to read CA certificate file '{path}' at [{file}:{line}]. {why}."));

@@ -105,9 +105,9 @@ pub(crate) fn generate(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind)
             tls_of(bind).sign_file = Some(resolved(cx, line, at + 1, base));
             Ok(2)
         }
-        // A key under a passphrase is refused where it is read; others need none.
         _ => {
             value(line, at, "'ca-sign-pass' : missing CAkey password")?;
+            tls_of(bind).sign_pass = Some(line.text(at + 1).into());
             Ok(2)
         }
     }

@@ -239,6 +239,7 @@ impl Loader<'_> {
         // These are where the reference looks, whether they are there or not.
         credential.files.ocsp = extra.ocsp.then(|| format!("{base}.ocsp"));
         credential.files.sctl = extra.sctl.then(|| format!("{base}.sctl"));
+        credential.has_timestamps = beside(".sctl", extra.sctl).is_some();
         Ok(credential)
     }
 

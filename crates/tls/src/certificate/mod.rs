@@ -7,6 +7,7 @@ mod passphrase;
 pub use key::{KeyError, KeyKind, Material, PrivateKey};
 pub(crate) use load::certificates;
 pub use load::{ChainFile, Extra, LoadError, LoadOptions, Loader, Parts};
+pub(crate) use passphrase::opened_with;
 pub use passphrase::{Ask, Passphrases};
 
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Credential {
     pub issuer: Option<Arc<Certificate>>,
     /// The files that it came from; none of a certificate that the CLI brought.
     pub files: Parts,
+    /// A file of signed certificate timestamps is beside it, which clients are not sent.
+    pub has_timestamps: bool,
     /// The file of `issuers-chain-path` that its chain is from.
     pub chain_file: Option<Arc<str>>,
     /// The OCSP response that is stapled. It can be replaced while connections are served.
@@ -48,8 +51,8 @@ impl Credential {
         ocsp: Option<Arc<OcspResponse>>,
     ) -> Credential {
         debug_assert!(!chain.is_empty());
-        let (files, chain_file) = (Parts::default(), None);
-        Credential { name, chain, key, issuer, files, chain_file, ocsp: RwLock::new(ocsp) }
+        let (files, has_timestamps, chain_file) = (Parts::default(), false, None);
+        Credential { name, chain, key, issuer, files, has_timestamps, chain_file, ocsp: RwLock::new(ocsp) }
     }
 
     /// The certificate itself.

@@ -77,10 +77,7 @@ impl Passphrases {
 
     /// The section that is under a passphrase, in clear.
     pub(super) fn open(&self, path: &str, block: &Block) -> Result<Block, KeyError> {
-        let locked = Locked::of(block).ok_or_else(|| {
-            let why = "its form is not supported: write it anew with 'openssl pkey -aes256'";
-            KeyError::Locked(why.to_owned())
-        })?;
+        let locked = Locked::known(block)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(der) = known.iter().find_map(|passphrase| locked.open(passphrase)) {
             return Ok(locked.block(der));
@@ -101,6 +98,14 @@ impl Passphrases {
         }
         Err(KeyError::Locked("what 'ssl-passphrase-cmd' says does not open it".to_owned()))
     }
+}
+
+/// The section that is under this passphrase, in clear.
+pub(crate) fn opened_with(block: &Block, passphrase: &[u8]) -> Result<Block, KeyError> {
+    let locked = Locked::known(block)?;
+    let der = locked.open(passphrase);
+    der.map(|der| locked.block(der))
+        .ok_or_else(|| KeyError::Locked("the passphrase does not open it".to_owned()))
 }
 
 /// How a key comes out of a passphrase.
@@ -124,6 +129,13 @@ struct Locked<'a> {
 }
 
 impl<'a> Locked<'a> {
+    fn known(block: &'a Block) -> Result<Locked<'a>, KeyError> {
+        Locked::of(block).ok_or_else(|| {
+            let why = "its form is not supported: write it anew with 'openssl pkey -aes256'";
+            KeyError::Locked(why.to_owned())
+        })
+    }
+
     /// None: in no form that is supported.
     fn of(block: &'a Block) -> Option<Locked<'a>> {
         match &block.encryption {

@@ -327,11 +327,13 @@ impl Live {
         tickets: Option<Arc<TicketKeys>>,
         generator: Option<Arc<Generator>>,
     ) -> Result<(Arc<BindLine>, Vec<String>), String> {
-        let (_, warnings) = words.profile(self).map_err(|error| error.to_string())?;
+        let (_, mut warnings) = words.profile(self).map_err(|error| error.to_string())?;
         let line = Arc::new(BindLine { current: RwLock::default() });
         let mut bind =
             Bind { name: name.to_owned(), words, sources, line, tickets, generator, contexts: Vec::new() };
         let selection = self.select(&mut bind)?;
+        warnings.extend(self.unstapled(&selection));
+        warnings.extend(with_timestamps(&selection));
         install(&bind.line.current, selection);
         let line = bind.line.clone();
         self.binds.push(bind);
@@ -497,6 +499,17 @@ enum Concern {
     Certificates,
     /// Another authority or list is used.
     Options,
+}
+
+/// A warning about certificates with timestamps that nobody is sent.
+fn with_timestamps(selection: &Selection) -> Option<String> {
+    let mut all = selection.served().iter().map(|served| &served.credential);
+    let files = &all.find(|credential| credential.has_timestamps)?.files;
+    Some(format!(
+        "'{}' is not used : the TLS library cannot send lists of signed certificate timestamps, which certificates carry \
+         themselves today",
+        files.sctl.as_deref().unwrap_or_default()
+    ))
 }
 
 fn install<T>(place: &RwLock<Arc<T>>, value: T) {

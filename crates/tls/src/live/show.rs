@@ -268,7 +268,7 @@ impl Live {
             return Some(out);
         }
         let (at, keys) = self.ticket_file(which)?;
-        out.push_str(&rows(at, keys));
+        out.push_str(&format!("# {at} ({})\n{}", self.ticket_files[at].0, rows(at, keys)));
         Some(out)
     }
 
@@ -277,9 +277,9 @@ impl Live {
         self.ticket_file(which).map(|(_, keys)| keys.rotate(key))
     }
 
-    /// `show ssl sni [-f <frontend>] [-A]`: the rows of all `bind` lines, or of one frontend's; with `-A` of certificates
-    /// whose time is over.
-    pub fn show_sni(&self, frontend: Option<&str>, expired: bool) -> Answer {
+    /// `show ssl sni [-f <frontend>] [-A] [-t <offset>]`: the rows of all `bind` lines, or of one frontend's; with `-A` of
+    /// certificates whose time is over in so many seconds.
+    pub fn show_sni(&self, frontend: Option<&str>, expired_in_s: Option<i64>) -> Answer {
         let mut out =
             "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n".to_owned();
         let of_frontend = |bind: &&super::Bind| {
@@ -290,10 +290,11 @@ impl Live {
             return Err("Couldn't find the specified frontend!".to_owned());
         }
         let now = self.shared.clock.now() as i64;
+        let expired_at = expired_in_s.map(|offset| now.saturating_add(offset));
         for bind in binds {
             for row in bind.line.selection().rows() {
                 let leaf = row.served.credential.leaf();
-                if expired && leaf.not_after >= now {
+                if expired_at.is_some_and(|at| leaf.not_after >= at) {
                     continue;
                 }
                 let excluded =

@@ -11,6 +11,7 @@ use base64::Engine;
 use super::{Answer, Live};
 use crate::certificate::Credential;
 use crate::ocsp::{CertificateId, OcspResponse};
+use crate::select::Selection;
 use crate::x509::time;
 
 /// How responses are kept up to date: `ocsp-update.*` in `global`.
@@ -118,6 +119,25 @@ impl Live {
         self.updates.stale = true;
     }
 
+    /// A warning about certificates that are not to be believed without an OCSP response (RFC 7633), for which there is none that
+    /// is in force and none is fetched.
+    pub(super) fn unstapled(&self, selection: &Selection) -> Option<String> {
+        let now = self.shared.clock.now() as i64;
+        let mut lacking = selection.served().iter().map(|served| &served.credential).filter(|credential| {
+            let has_one = || credential.ocsp().is_some_and(|response| response.is_in_force(now));
+            let slot = self.certificates.get(&*credential.name);
+            credential.leaf().must_staple && !has_one() && !slot.is_some_and(|slot| self.is_updated(slot))
+        });
+        let first = &lacking.next()?.name;
+        let others = match lacking.count() {
+            0 => String::new(),
+            count => format!(" (and {count} more)"),
+        };
+        Some(format!(
+            "'{first}'{others} is a certificate that clients may refuse without an OCSP response (must-staple) : there is none              that is in force, put one into '{first}.ocsp' or use 'ocsp-update on'"
+        ))
+    }
+
     /// Whether this certificate's response is fetched.
     pub(super) fn is_updated(&self, slot: &super::Slot) -> bool {
         let options = &self.updates.options;
@@ -145,7 +165,7 @@ impl Live {
             }
             let known = before.remove(&key);
             let entry = known.unwrap_or_else(|| Entry {
-                next: Some(match credential.ocsp() {
+                next: Some(match credential.ocsp().filter(|response| response.is_in_force(now)) {
                     None => now,
                     Some(response) => self.updates.options.after(now, &response),
                 }),

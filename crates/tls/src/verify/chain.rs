@@ -11,6 +11,7 @@ use super::errors::Code;
 use super::host;
 use super::signature::{self, Checked};
 use super::trust::{Crls, TrustStore};
+use crate::ocsp::{OcspResponse, Status};
 use crate::x509::{Certificate, Crl, name, usage};
 
 /// The longest path, the leaf and the root counted.
@@ -46,6 +47,8 @@ pub struct Request<'a> {
     pub now: i64,
     /// The name that the leaf must bear.
     pub host: Option<&'a [u8]>,
+    /// The OCSP response that the peer stapled, empty without one. None: it was not asked for one.
+    pub stapled: Option<&'a [u8]>,
 }
 
 /// Verifies what a peer sent, its own certificate first. `accept` is asked for each error, with the depth it was found at
@@ -87,7 +90,8 @@ fn check(walk: &mut Walk<'_>, sent: &[Arc<Certificate>]) -> Result<(), Code> {
         }
     }
     walk.signatures_and_times()?;
-    walk.constraints()
+    walk.constraints()?;
+    request.stapled.map_or(Ok(()), |response| walk.staple(response))
 }
 
 struct Walk<'a> {
@@ -192,6 +196,23 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the issuer says of the leaf by a response that the peer brings. Nobody has to bring one, unless the certificate says that
+    /// it is not to be believed without (RFC 7633).
+    fn staple(&mut self, response: &[u8]) -> Result<(), Code> {
+        let (leaf, now) = (self.path[0].clone(), self.request.now);
+        let issuer = self.path.get(1).map(|issuer| &**issuer);
+        let read = OcspResponse::parse(response).ok();
+        let believed = read.filter(|response| response.is_believed(&leaf, issuer, now));
+        match believed {
+            Some(OcspResponse { status: Status::Revoked, .. }) => self.fail(0, Code::REVOKED),
+            // One that has no end could be shown for ever.
+            Some(OcspResponse { status: Status::Good, next_update: Some(_), .. }) => Ok(()),
+            _ if !leaf.must_staple => Ok(()),
+            _ if response.is_empty() => self.fail(0, Code::NOT_STAPLED),
+            _ => self.fail(0, Code::STAPLE_UNFIT),
+        }
     }
 
     /// Keys of fewer than 112 bits of security, and digests that can be forged.
@@ -382,7 +403,14 @@ mod tests {
         };
         let sent: Vec<_> = (0..60).map(|number| made(number % 2, (number + 1) % 2)).collect();
         let trust = TrustStore::default();
-        let request = Request { trust: &trust, crls: None, purpose: Purpose::Server, now: 500, host: None };
+        let request = Request {
+            trust: &trust,
+            crls: None,
+            purpose: Purpose::Server,
+            now: 500,
+            host: None,
+            stapled: None,
+        };
         let mut accept = |_: usize, _: Code| false;
         let path = vec![sent[0].clone()];
         let mut walk = Walk { request: &request, accept: &mut accept, path, trials: TRIALS_MAX };

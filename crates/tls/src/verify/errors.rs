@@ -134,6 +134,8 @@ impl Code {
     pub const WEAK_LEAF_KEY: Code = Code(66);
     pub const WEAK_CA_KEY: Code = Code(67);
     pub const WEAK_DIGEST: Code = Code(68);
+    pub const NOT_STAPLED: Code = Code(73);
+    pub const STAPLE_UNFIT: Code = Code(74);
     pub const UNKNOWN_SIGNATURE: Code = Code(76);
     pub const INVALID_CA: Code = Code(79);
 

@@ -153,6 +153,7 @@ fn refusal(code: Code) -> Error {
         Code::BAD_SIGNATURE => CertificateError::BadSignature.into(),
         Code::WRONG_PURPOSE => CertificateError::InvalidPurpose.into(),
         Code::WRONG_HOST => CertificateError::NotValidForName.into(),
+        Code::NOT_STAPLED | Code::STAPLE_UNFIT => CertificateError::InvalidOcspResponse.into(),
         _ => CertificateError::Other(OtherError(Arc::new(Refused(code)))).into(),
     }
 }
@@ -198,6 +199,7 @@ impl ClientVerifier {
             purpose: Purpose::Client,
             now,
             host: None,
+            stapled: None,
         }
     }
 }
@@ -267,7 +269,7 @@ impl ServerCertVerifier for ServerVerifier {
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
+        ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if !self.policy.required {
@@ -292,6 +294,7 @@ impl ServerCertVerifier for ServerVerifier {
             purpose: Purpose::Server,
             now: now.as_secs() as i64,
             host,
+            stapled: Some(ocsp_response),
         };
         judge(end_entity, intermediates, &request, Ignored::default(), Ignored::default())
             .map(|_| ServerCertVerified::assertion())
