@@ -111,6 +111,7 @@ pub struct BindContext {
     policy: Binding,
     early_data: u32,
     asks: bool,
+    speaks_tls13: bool,
 }
 
 impl BindContext {
@@ -149,6 +150,7 @@ impl BindContext {
             policy: policy_digest(&profile.client),
             early_data: profile.early_data,
             asks: profile.client.verify != Verify::None,
+            speaks_tls13: profile.versions.tls13,
         })
     }
 
@@ -159,6 +161,10 @@ impl BindContext {
     /// Whether clients are asked for a certificate.
     pub(crate) fn asks_for_certificates(&self) -> bool {
         self.asks
+    }
+
+    pub(crate) fn speaks_tls13(&self) -> bool {
+        self.speaks_tls13
     }
 
     pub(crate) fn shared(&self) -> &Shared {

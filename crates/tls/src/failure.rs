@@ -15,9 +15,22 @@ pub mod alert {
     pub const DECODE_ERROR: u8 = 50;
     pub const PROTOCOL_VERSION: u8 = 70;
     pub const INTERNAL_ERROR: u8 = 80;
+    pub const INAPPROPRIATE_FALLBACK: u8 = 86;
     pub const USER_CANCELED: u8 = 90;
     pub const NO_RENEGOTIATION: u8 = 100;
+    pub const MISSING_EXTENSION: u8 = 109;
     pub const UNRECOGNIZED_NAME: u8 = 112;
+}
+
+/// An extension that a ClientHello of TLS 1.3 must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// `supported_groups`
+    Groups,
+    /// `key_share`
+    Shares,
+    /// `signature_algorithms`
+    Schemes,
 }
 
 /// Why a handshake failed or a connection was cut.
@@ -35,6 +48,10 @@ pub enum Failure {
     Protocol(rustls::Error),
     /// A client's first message is one of a renegotiation (RFC 5746 section 3.6).
     Renegotiation,
+    /// A client tries an old version again although we speak a newer one (RFC 7507): somebody may have spoiled its first attempt.
+    Fallback,
+    /// A client leaves out what it has to say.
+    Missing(Missing),
     /// A record could not be decrypted.
     BadRecord,
     /// A record is larger than records are.
@@ -62,8 +79,12 @@ impl Failure {
             | Failure::Unexpected
             | Failure::Flood => Some(alert::UNEXPECTED_MESSAGE),
             Failure::Hello(HelloError::LongRecord) => Some(alert::RECORD_OVERFLOW),
-            Failure::Illegal => Some(alert::ILLEGAL_PARAMETER),
+            Failure::Illegal | Failure::Hello(HelloError::DuplicateExtension) => {
+                Some(alert::ILLEGAL_PARAMETER)
+            }
+            Failure::Missing(_) => Some(alert::MISSING_EXTENSION),
             Failure::Renegotiation => Some(alert::HANDSHAKE_FAILURE),
+            Failure::Fallback => Some(alert::INAPPROPRIATE_FALLBACK),
             Failure::Hello(_) => Some(alert::DECODE_ERROR),
             Failure::NoCertificate => Some(alert::UNRECOGNIZED_NAME),
             // rustls wrote these itself.
@@ -85,9 +106,13 @@ impl Failure {
             Failure::Hello(HelloError::NotClientHello | HelloError::EmptyRecord)
             | Failure::Unexpected
             | Failure::Flood => 244,
-            Failure::Hello(HelloError::LongRecord) => 146,
+            Failure::Hello(HelloError::LongRecord) => 198,
             Failure::Illegal => 122,
             Failure::Renegotiation => 337,
+            Failure::Fallback => 373,
+            Failure::Missing(Missing::Groups) => 209,
+            Failure::Missing(Missing::Shares) => 101,
+            Failure::Missing(Missing::Schemes) => 112,
             Failure::Hello(HelloError::TooLarge) | Failure::TooMuchInput => 152,
             Failure::Hello(HelloError::DuplicateExtension) => 110,
             Failure::Hello(HelloError::Malformed) => 159,
@@ -95,7 +120,7 @@ impl Failure {
             Failure::Certificate { .. } => 134,
             Failure::Alert(description) => 1000 + u32::from(*description),
             Failure::BadRecord => 281,
-            Failure::Overflow => 146,
+            Failure::Overflow => 198,
             Failure::Closed => 294,
             Failure::Exhausted => 68,
             Failure::Protocol(error) => match error {
@@ -108,7 +133,7 @@ impl Failure {
                 Error::AlertReceived(description) => 1000 + u32::from(u8::from(*description)),
                 Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => 244,
                 Error::DecryptError => 281,
-                Error::PeerSentOversizedRecord => 146,
+                Error::PeerSentOversizedRecord => 198,
                 Error::InvalidMessage(_) => 159,
                 _ => 110,
             },
@@ -122,15 +147,17 @@ impl Failure {
             68 => "internal error".to_owned(),
             101 => "no suitable key share".to_owned(),
             110 => "bad extension".to_owned(),
+            112 => "missing sigalgs extension".to_owned(),
             118 => "no suitable signature algorithm".to_owned(),
             122 => "bad key update".to_owned(),
             134 => "certificate verify failed".to_owned(),
-            146 => "packet length too long".to_owned(),
             152 => "excessive message size".to_owned(),
             156 => "http request".to_owned(),
             159 => "length mismatch".to_owned(),
             193 => "no shared cipher".to_owned(),
+            198 => "packet length too long".to_owned(),
             199 => "peer did not return a certificate".to_owned(),
+            209 => "missing supported groups extension".to_owned(),
             234 => "callback failed".to_owned(),
             235 => "no application protocol".to_owned(),
             244 => "unexpected message".to_owned(),
@@ -139,6 +166,7 @@ impl Failure {
             281 => "decryption failed or bad record mac".to_owned(),
             294 => "unexpected eof while reading".to_owned(),
             337 => "renegotiation mismatch".to_owned(),
+            373 => "inappropriate fallback".to_owned(),
             alert => alert_text(alert.saturating_sub(1000)),
         };
         format!("error:0A{reason:06X}:SSL routines::{words}")
@@ -206,6 +234,10 @@ impl std::fmt::Display for Failure {
             Failure::Unexpected => f.write_str("the peer sent a message that has no place here"),
             Failure::Illegal => f.write_str("the peer sent a message with a value that it must not have"),
             Failure::Renegotiation => f.write_str("the client renegotiates where nothing was negotiated"),
+            Failure::Fallback => {
+                f.write_str("the client falls back to an old version although a newer one is spoken")
+            }
+            Failure::Missing(_) => f.write_str("the client's ClientHello lacks an extension"),
             Failure::Flood => f.write_str("the peer sends messages that lead nowhere"),
             Failure::TooMuchInput => f.write_str("the peer sent more than a handshake needs"),
             Failure::Closed => f.write_str("the peer closed the connection in the handshake"),

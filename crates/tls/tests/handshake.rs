@@ -355,6 +355,8 @@ fn bytes_that_are_no_tls_get_an_alert_and_an_end() {
     for (input, description) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], alert::PROTOCOL_VERSION),
         (b"\x16\x02\x01\x00\x05", alert::PROTOCOL_VERSION),
+        (b"\x15\x03\x01\x00\x02\x02\x28", alert::UNEXPECTED_MESSAGE),
+        (b"\x63\x03\x01\x00\x01x", alert::UNEXPECTED_MESSAGE),
         (b"\x16\x03\x01\x00\x00", alert::UNEXPECTED_MESSAGE),
         (b"\x16\x03\x01\x40\x01", alert::RECORD_OVERFLOW),
         (b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00", alert::UNEXPECTED_MESSAGE),
@@ -371,6 +373,36 @@ fn bytes_that_are_no_tls_get_an_alert_and_an_end() {
         assert!(result.is_err(), "{input:x?}");
         assert_eq!(out, [21, 3, 3, 0, 2, 2, description], "{input:x?}");
         assert!(!accepting.is_ready(), "nothing follows");
+    }
+}
+
+/// RFC 7507: a client that tries TLS 1.2 after TLS 1.3 failed says so, and learns that it should not have failed.
+#[test]
+fn a_fallback_that_is_not_needed_is_refused() {
+    let (clock, authority) = (clock(), Authority::new("Root"));
+    let served = authority.server("a", NewKey::P256);
+    let context = server(&ServerProfile { versions: TLS12, ..trusting(&authority) }, &clock);
+    let mut hello = Vec::new();
+    Connecting::new(context, None, None).unwrap().step(&mut hello).unwrap();
+    // Headers, version, random and an empty session identifier come before the suites, and their length.
+    let suites = 5 + 4 + 2 + 32 + 1;
+    let last = suites + usize::from(u16::from_be_bytes([hello[suites], hello[suites + 1]]));
+    let signal = 0x5600_u16.to_be_bytes();
+    for (versions, falls_back, refused) in [
+        (Profile::default().versions, true, true),
+        (Profile::default().versions, false, false),
+        (TLS12, true, false),
+    ] {
+        let selection = bind(&Profile { versions, ..Profile::default() }, shared(&clock), &[&served]);
+        let mut hello = hello.clone();
+        if falls_back {
+            hello[last..last + 2].copy_from_slice(&signal);
+        }
+        let (mut accepting, mut out) = (Accepting::new(selection), Vec::new());
+        accepting.feed(&hello, &mut out).unwrap();
+        let failure = accepting.step(&mut out).err();
+        assert_eq!(matches!(failure, Some(Failure::Fallback)), refused, "{versions:?}: {failure:?}");
+        assert_eq!(out[..] == [21, 3, 3, 0, 2, 2, alert::INAPPROPRIATE_FALLBACK], refused, "{out:?}");
     }
 }
 

@@ -12,13 +12,16 @@ use super::handshake::{
 use super::record::Key;
 use crate::bind::Served;
 use crate::facts::{Facts, HelloFacts};
-use crate::failure::Failure;
+use crate::failure::{Failure, Missing};
 use crate::hello::record::{Assembler, first_message};
-use crate::hello::{ClientHello, HelloError, MESSAGE_MAX};
+use crate::hello::{ClientHello, HelloError, MESSAGE_MAX, list16};
 use crate::notes::Noted;
 use crate::select::Selection;
 use crate::verify::Code;
 use crate::x509::Certificate;
+
+/// What stands among a client's cipher suites when it tries an old version after a newer one failed (RFC 7507).
+const FALLBACK_SCSV: u16 = 0x5600;
 
 /// A handshake with a client, in steps that the caller may run when it suits: one takes the time of a key exchange and a
 /// signature at most.
@@ -93,11 +96,14 @@ impl Accepting {
             State::Hello { assembler, complete } => {
                 // The bytes of a hello in small records take more room than the hello; the hello itself has its own bound.
                 const { assert!(MESSAGE_MAX < HELLO_INPUT_MAX) };
-                *complete = assembler.advance(&self.input.bytes).map_err(|error| match error {
-                    HelloError::NotTls if !is_http(&self.input.bytes) => {
-                        Failure::Hello(HelloError::BadRecord)
-                    }
-                    error => Failure::Hello(error),
+                let bytes = &self.input.bytes;
+                *complete = assembler.advance(bytes).map_err(|error| {
+                    Failure::Hello(match (error, bytes.get(1)) {
+                        // A record of another kind.
+                        (HelloError::NotTls, Some(3)) => HelloError::NotClientHello,
+                        (HelloError::NotTls, _) if !is_http(bytes) => HelloError::BadRecord,
+                        (error, _) => error,
+                    })
                 })?;
                 Ok(())
             }
@@ -136,10 +142,20 @@ impl Accepting {
             // rustls does not look.
             return Err(Failure::Renegotiation);
         }
+        let has_tls13 = hello.offers_version(ProtocolVersion::TLSv1_3.into());
         let served = self.selection.choose(&hello).ok_or(Failure::NoCertificate)?;
+        if served.context.speaks_tls13() {
+            match has_tls13 {
+                true => has_all_of_tls13(&hello)?,
+                false if list16(hello.ciphers).any(|suite| suite == FALLBACK_SCSV) => {
+                    return Err(Failure::Fallback);
+                }
+                false => {}
+            }
+        }
         let mut config =
             served.config().map_err(|error| Failure::Protocol(rustls::Error::General(error.to_string())))?;
-        if !hello.offers_version(ProtocolVersion::TLSv1_3.into()) {
+        if !has_tls13 {
             config = served.config_before_tls13(&config).unwrap_or(config);
         }
         let ours = &config.alpn_protocols;
@@ -249,6 +265,18 @@ impl Accepting {
         }
         Ok(Connected { connection, facts, rest: self.input.bytes, early: self.gathered.early })
     }
+}
+
+/// RFC 8446 section 9.2: what a ClientHello of TLS 1.3 must have.
+fn has_all_of_tls13(hello: &ClientHello<'_>) -> Result<(), Failure> {
+    let missing = match (hello.groups, hello.key_shares, hello.signature_schemes) {
+        (None, Some(_), _) => Missing::Groups,
+        (Some(_), None, _) => Missing::Shares,
+        (None, None, _) if !hello.has_psk => Missing::Groups,
+        (_, _, None) if !hello.has_psk => Missing::Schemes,
+        _ => return Ok(()),
+    };
+    Err(Failure::Missing(missing))
 }
 
 /// Whether somebody speaks HTTP where TLS is spoken: the words that OpenSSL looks for.
