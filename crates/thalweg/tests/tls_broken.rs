@@ -3,9 +3,12 @@
 mod support;
 
 use std::path::Path;
+use std::sync::mpsc::channel;
 
-use support::tls::{Authority, client};
-use support::{Conn, Io, Server, Setup, each_driver, reference};
+use support::tls::{Authority, client, server};
+use support::{Conn, Io, Server, Setup, each_driver, h2, reference};
+use thalweg_h2::frame::Kind;
+use thalweg_h2::frame::flag::{END_HEADERS, END_STREAM};
 use thalweg_tls::engine::Connecting;
 use thalweg_tls::options::Versions;
 
@@ -118,4 +121,150 @@ fn servers_that_leave_in_the_middle() {
     if let Some(reference) = reference() {
         of_servers("epoll", Some(&reference));
     }
+}
+
+/// Bytes that are a record, and were not encrypted by anybody.
+const GARBAGE: &[u8] = b"\x17\x03\x03\x00\x20nothing that anybody could have ";
+
+/// What a peer sends after the handshake instead of data, and what is logged of it.
+const BREACHES: [(&str, Act, &str); 2] = [
+    (
+        "sends garbage",
+        |mut conn| {
+            conn.try_send_raw(GARBAGE).unwrap();
+            let _ = conn.try_rest();
+        },
+        "43 000000000A000119 error:0A000119:SSL routines::decryption failed or bad record mac",
+    ),
+    (
+        "sends an alert",
+        |mut conn| {
+            let mut alert = [0; 128];
+            let written = conn.tls().connection.alert(40, &mut alert).unwrap();
+            conn.try_send_raw(&alert[..written]).unwrap();
+            let _ = conn.try_rest();
+        },
+        "43 000000000A000410 error:0A000410:SSL routines::sslv3 alert handshake failure",
+    ),
+];
+
+const VERSIONS: [Versions; 2] =
+    [Versions { tls12: true, tls13: false }, Versions { tls12: false, tls13: true }];
+
+fn of_clients_after_the_handshake(io: Io, program: Option<&Path>) {
+    let authority = Authority::new("Root");
+    let certificate = authority.issue("www.example.com");
+    let text = format!(
+        "frontend fe\nbind <@fe> ssl crt {certificate}\n\
+         error-log-format \"%[fc_err] %[ssl_fc_err,hex] %[ssl_fc_err_str] %ts\"\nhttp-request return status 200\n"
+    );
+    let proxy = setup(&text, program).start(io);
+    // With TLS 1.2 the reference gives the number of a part of its library.
+    let versions = if program.is_none() { &VERSIONS[..] } else { &VERSIONS[1..] };
+    for (what, act, expected) in BREACHES {
+        for versions in versions.iter().copied() {
+            let context = client(|profile| profile.versions = versions);
+            act(proxy.connect().encrypt(&context, None));
+            let line = proxy.log();
+            assert_eq!(
+                line,
+                format!("{expected} CR"),
+                "a client that {what}, {versions:?}, over {io}, {program:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn clients_that_break_the_protocol_after_the_handshake() {
+    each_driver(|io| of_clients_after_the_handshake(io, None));
+    if let Some(reference) = reference() {
+        of_clients_after_the_handshake("epoll", Some(&reference));
+    }
+}
+
+fn of_servers_after_the_handshake(io: Io, program: Option<&Path>) {
+    let authority = Authority::new("Root");
+    let certificate = authority.issue("www.example.com");
+    for (what, act, expected) in BREACHES {
+        let selection = server(&certificate, |_| {});
+        let back = Server::start(move |conn, _| {
+            let mut conn = conn.accept_tls(&selection);
+            conn.next_request();
+            act(conn);
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe>\nlog-format \"%[bc_err] %[ssl_bc_err,hex] %[ssl_bc_err_str] %ST %ts\"\n\
+             default_backend be\nbackend be\nretries 0\nserver s {} ssl verify none\n",
+            back.addr
+        );
+        let proxy = setup(&text, program).start(io);
+        proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let line = proxy.log();
+        assert_eq!(line, format!("{expected} 502 SH"), "a server that {what}, over {io}, {program:?}");
+    }
+}
+
+#[test]
+fn servers_that_break_the_protocol_after_the_handshake() {
+    each_driver(|io| of_servers_after_the_handshake(io, None));
+    if let Some(reference) = reference() {
+        of_servers_after_the_handshake("epoll", Some(&reference));
+    }
+}
+
+const LOG_FORMAT: &str = "log-format \"%[fc_err] %[ssl_fc_err,hex] %[ssl_fc_err_str]\"";
+
+#[test]
+fn the_log_of_tcp_tells_of_broken_tls() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("www.example.com");
+        let silent = Server::start(|mut conn, _| {
+            conn.ended();
+        });
+        let text = format!(
+            "frontend fe\nmode tcp\nbind <@fe> ssl crt {certificate}\n{LOG_FORMAT}\ndefault_backend be\n\
+             backend be\nmode tcp\nserver s {}\n",
+            silent.addr
+        );
+        let proxy = setup(&text, None).start(io);
+        for (what, act, expected) in BREACHES {
+            act(proxy.connect().encrypt(&client(|_| {}), None));
+            assert_eq!(proxy.log(), expected, "a client that {what}, over {io}");
+        }
+        proxy.finish(silent);
+    });
+}
+
+/// While a request is not answered yet.
+#[test]
+fn the_log_of_http2_tells_of_broken_tls() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("www.example.com");
+        let (asked, came) = channel();
+        let silent = Server::start(move |mut conn, _| {
+            conn.next_request();
+            asked.send(()).unwrap();
+            conn.ended();
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe> ssl crt {certificate}\n{LOG_FORMAT}\ndefault_backend be\n\
+             backend be\nserver s {}\n",
+            silent.addr
+        );
+        let proxy = setup(&text, None).start(io);
+        let context = client(|profile| profile.alpn = vec![b"h2".to_vec()]);
+        let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/")];
+        let head = h2::frame(Kind::Headers, END_STREAM | END_HEADERS, 1, &h2::block(&fields));
+        for (what, act, expected) in BREACHES {
+            let mut conn = proxy.connect().encrypt(&context, None);
+            conn.send([h2::beginning(), head.clone()].concat());
+            came.recv().unwrap();
+            act(conn);
+            assert_eq!(proxy.log(), expected, "a client that {what}, over {io}");
+        }
+        proxy.finish(silent);
+    });
 }

@@ -118,7 +118,7 @@ pub struct Tls {
     end: End,
     /// Nothing can be sent any more.
     broken: bool,
-    /// What is wrong with what came, behind what was given to the reader.
+    /// What is wrong with what came, behind what was given to the reader. The reader has heard of it when the connection is broken.
     failed: Option<Failure>,
 }
 
@@ -178,10 +178,6 @@ impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tls({:?})", self.stream)
     }
-}
-
-fn error_of(failure: &Failure) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, failure.to_string())
 }
 
 impl Tls {
@@ -315,8 +311,7 @@ impl Tls {
     /// Decrypts the whole records that are there, up to `max` bytes and one record. None: there is no data in them.
     fn open(&mut self, max: usize) -> io::Result<Option<Buf>> {
         if let Some(failure) = self.failed.take() {
-            self.tell(&failure);
-            return Err(error_of(&failure));
+            return Err(self.fail(failure));
         }
         let Some(mut buf) = self.sealed.take() else { return Ok(None) };
         // Plaintext is gathered at the front, behind what was decrypted before; a record is longer than what is in it.
@@ -368,8 +363,7 @@ impl Tls {
             return Ok(Some(buf));
         }
         if let Some(failure) = failure {
-            self.tell(&failure);
-            return Err(error_of(&failure));
+            return Err(self.fail(failure));
         }
         buf.advance(at);
         if !buf.is_empty() {
@@ -431,17 +425,32 @@ impl Tls {
         Poll::Ready(Ok(()))
     }
 
+    /// Nothing is sent or received any more: the peer did something wrong, or says that we did.
+    #[cold]
+    fn fail(&mut self, failure: Failure) -> io::Error {
+        if let Some(description) = failure.alert() {
+            self.tell(description);
+        }
+        self.end = End::Told;
+        self.broken = true;
+        let error = io::Error::new(io::ErrorKind::InvalidData, failure.to_string());
+        self.failed = Some(failure);
+        error
+    }
+
+    /// Why nothing is sent or received any more, if it was TLS that failed.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failed.as_ref().filter(|_| self.broken)
+    }
+
     /// Tells the peer what it did wrong, if that can be done at once.
-    fn tell(&mut self, failure: &Failure) {
-        let Some(description) = failure.alert() else { return };
+    fn tell(&mut self, description: u8) {
         if self.end != End::Told && matches!(self.stream.poll_send_ready(), Poll::Ready(Ok(()))) {
             let mut bytes = [0; 128];
             if let Ok(written @ 1..) = self.connection.alert(description, &mut bytes) {
                 self.stream.start_send(Buf::copy_of(&bytes[..written]));
             }
         }
-        self.end = End::Told;
-        self.broken = true;
     }
 
     /// See [`Stream::poll_send_ready`].

@@ -14,6 +14,7 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{Departure, Keepalive, SockAddr, SocketId, Stream, TcpInfo};
 
 use thalweg_sample::facts::TlsFacts;
+use thalweg_tls::Failure;
 
 use super::tls::{Place, Sealing, Tls};
 
@@ -62,6 +63,14 @@ impl Transport {
     /// Whether TLS is spoken.
     pub fn is_encrypted(&self) -> bool {
         matches!(self, Transport::Tls(_))
+    }
+
+    /// Why nothing is sent or received any more, if it was TLS that failed: see [`Tls::failure`].
+    pub fn tls_failure(&self) -> Option<&Failure> {
+        match self {
+            Transport::Plain(_) => None,
+            Transport::Tls(tls) => tls.failure(),
+        }
     }
 
     /// Whether TLS is spoken with a client whose handshake is not done: see [`Tls::is_early`].

@@ -10,7 +10,8 @@ pub mod streams;
 use std::cell::{Cell, Ref, RefCell, RefMut};
 
 use thalweg_config::model::ProxyId;
-use thalweg_sample::facts::Session;
+use thalweg_sample::facts::{ConnError, Session};
+use thalweg_tls::Failure;
 
 use private::PrivateConnection;
 
@@ -56,5 +57,15 @@ impl ClientSession {
     #[inline]
     pub fn facts_mut(&self) -> RefMut<'_, Session> {
         self.facts.borrow_mut()
+    }
+
+    /// TLS failed on the connection after its handshake: what `fc_err` and `ssl_fc_err` tell from here on.
+    #[cold]
+    pub fn tls_failed(&self, failure: &Failure) {
+        let mut facts = self.facts_mut();
+        facts.error = ConnError::SSL_FATAL;
+        if let Some(tls) = &mut facts.rare_mut().tls {
+            tls.failure = Some(failure.clone());
+        }
     }
 }

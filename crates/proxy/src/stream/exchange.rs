@@ -4,6 +4,7 @@
 //! the body goes on after an early response as long as the server takes it.
 
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_config::model::{Proxy, Server, ServerId};
@@ -16,6 +17,7 @@ use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::timer;
+use thalweg_sample::facts::{ConnError, TlsFacts};
 
 use super::deadline::{Expects, Overdue, Waits};
 use super::deliver::{Delivered, Maker, deliver, encode, filters, send_with, transfer_mode};
@@ -33,6 +35,7 @@ use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
 use crate::connection::mux::NoHead;
 use crate::connection::port::{Cut, RECV_MAX};
+use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::refused::{Fault, Side};
@@ -598,6 +601,7 @@ fn head_failed<'a>(
         }
         HeadEnd::NoBuffer => Cause::NoBuffer,
     };
+    note_failed_tls(http, conn);
     match cause {
         Cause::BadResponse | Cause::ResponseHeadCut => {
             observe_failure(http.worker, be, server, Seen::Malformed)
@@ -614,6 +618,15 @@ fn head_failed<'a>(
         return Exchanged::Retry;
     }
     Exchanged::Failed(http.stop(cause))
+}
+
+/// Takes note of what went wrong with the server's TLS, if anything did: logs tell of it.
+fn note_failed_tls(http: &mut Stream<'_>, conn: &ServerConn) {
+    let Some(failure) = conn.port.line.wire().and_then(Transport::tls_failure) else { return };
+    let facts = &mut http.state.facts;
+    facts.bc_error = ConnError::SSL_FATAL;
+    let known = facts.bc_tls.as_ref().map(|tls| tls.known.clone()).unwrap_or_default();
+    facts.bc_tls = Some(Rc::new(TlsFacts { known, failure: Some(failure.clone()) }));
 }
 
 /// The room for a head of `head` bytes beside `body` buffered bytes: what is left of the buffer, and at least

@@ -14,6 +14,8 @@ use thalweg_tls::Failure;
 use super::ending::{self, Cause};
 use super::{Bodies, Stream, StreamState, track};
 use crate::backend::assign;
+use crate::connection::port::Port;
+use crate::connection::transport::Transport;
 use crate::counters::Counters;
 use crate::frontend::ClientSession;
 use crate::latency::Times;
@@ -28,6 +30,9 @@ const MONTHS: [&str; 12] =
 pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
     http.state.facts.timers.close_us = http.elapsed_us();
     stream_counters(http.worker, http.session, http.state);
+    if http.state.ended != Cause::Completed {
+        note_failed_tls(http.session, http.client);
+    }
     let renewed = bug("pin-renewed").then(crate::worker::current).flatten();
     let fe = renewed.as_ref().map_or(fe, |now| now.proxy(fe.id));
     let lost = bug("line-lost") && http.state.facts.retries > 0;
@@ -40,6 +45,13 @@ pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
     }
     http.state.facts.backend_assigned = false;
     http.in_backend = None;
+}
+
+/// Takes note of what went wrong with the client's TLS, if anything did: logs tell of it.
+pub fn note_failed_tls(session: &ClientSession, client: &Port) {
+    if let Some(failure) = client.line.wire().and_then(Transport::tls_failure) {
+        session.tls_failed(failure);
+    }
 }
 
 /// Adds a stream's bytes and timers to the counters of everything it passed through.

@@ -75,6 +75,7 @@ pub async fn serve(
     let fe = worker.proxy(stream.session.frontend);
     let now = stream.elapsed_us();
     stream.state.facts.timers.close_us = now;
+    finish::note_failed_tls(stream.session, stream.client);
     finish::stream_counters(worker, stream.session, stream.state);
     if !fe.opts.logasap || stream.state.facts.timers.connect_us < 0 {
         finish::log_stream(worker, stream.session, stream.state, fe);

@@ -70,6 +70,11 @@ impl Endpoint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnError(pub u8);
 
+impl ConnError {
+    /// A peer broke the rules of TLS after the handshake, or said that we did.
+    pub const SSL_FATAL: ConnError = ConnError(43);
+}
+
 /// The facts of a client's connection.
 #[derive(Debug)]
 pub struct Session {
