@@ -98,7 +98,7 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
         "Network interface.",
         Text { missing: "'interface' : missing interface name", set: |b, text| b.interface = Some(text) },
     ),
-    not_yet("ktls", "TLS setting.", why::KTLS),
+    works("ktls", "TLS of the kernel, of no effect.", Reads(tls::ktls)),
     not_yet("label", "Name of a group of listeners.", why::LABEL),
     works(
         "level",

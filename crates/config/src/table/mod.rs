@@ -20,7 +20,6 @@ pub(crate) mod why {
     pub(crate) const NPN: &str = "nobody speaks it any more; use 'alpn'";
     pub(crate) const RENEGOTIATE: &str = "the TLS library never renegotiates";
     pub(crate) const ECH: &str = "the TLS library has no encrypted ClientHello on the server's side";
-    pub(crate) const KTLS: &str = "the kernel's TLS is not used";
     pub(crate) const ACME: &str = "there is no ACME client";
     pub(crate) const TLS_LIBRARY: &str = "the TLS library has no such thing";
     pub(crate) const QUIC: &str = "QUIC is not built";

@@ -136,7 +136,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
         },
     ),
     works("inter", "Time between health checks.", Reads(o::inter)),
-    not_yet("ktls", "TLS setting.", why::KTLS),
+    works("ktls", "TLS of the kernel, of no effect.", Reads(tls::ktls)),
     not_yet("log-bufsize", "Bytes of a log server's buffer.", why::LOG_SERVERS),
     works(
         "log-proto",

@@ -12,6 +12,7 @@ use crate::build::Cx;
 use crate::keyword::{Outcome, at_most, fail};
 use crate::numbers::{lenient, time};
 use crate::sample_env::words;
+use crate::setter::Took;
 
 /// The longest record, in bytes of plaintext: what the protocol allows.
 const RECORD_MAX: i64 = 16_384;
@@ -350,6 +351,26 @@ pub(crate) fn tls_security_level(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         _ => return Err(fail(line, 1, "'ssl-security-level' : expects a value between 0 and 5")),
     }
     Ok(())
+}
+
+/// `ktls`: without it the records are made here, as they are by the reference where the kernel has none of its own.
+pub(crate) fn ktls<T>(cx: &mut Cx<'_>, line: &Line, at: usize, _: &mut T) -> Took {
+    cx.experimental_used = true;
+    if !cx.config.global.expose_experimental {
+        let message =
+            "'ktls' directive is experimental, must be allowed via a global 'expose-experimental-directives'";
+        return Err(fail(line, at, message));
+    }
+    match line.text(at + 1) {
+        "off" => {}
+        "on" => cx.warn(line, at, "'ktls on' has no effect: the kernel's TLS is not used"),
+        "" => return Err(fail(line, at, "'ktls' expects \"on\" or \"off\" as an argument")),
+        other => {
+            let message = format!("'ktls' expects \"on\" or \"off\" as an argument, got '{other}'");
+            return Err(fail(line, at + 1, message));
+        }
+    }
+    Ok(2)
 }
 
 /// `noktls`: the kernel's TLS is never used.
