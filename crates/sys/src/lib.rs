@@ -7,6 +7,7 @@
 pub mod accounts;
 pub mod calendar;
 pub mod calls;
+pub mod capabilities;
 pub mod child;
 pub mod crypt;
 pub mod directory;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Turns the return value of a C function into a result.
-fn check(value: libc::c_int) -> io::Result<()> {
+pub(crate) fn check(value: libc::c_int) -> io::Result<()> {
     if value == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -189,6 +189,7 @@ pub fn settings(config: &Config) -> Settings {
             user: global.uid,
             group: global.gid,
             dumpable: global.set_dumpable,
+            kept: global.capabilities,
             may_gain_privileges: global.insecure_setuid_wanted,
             sandbox: sandbox(global),
         },

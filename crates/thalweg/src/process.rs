@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thalweg_syntax::source::os_message;
 use thalweg_sys::calls;
+use thalweg_sys::capabilities::Capabilities;
 use thalweg_sys::directory::Directory;
 use thalweg_sys::process::{self as sys, Limit};
 use thalweg_sys::sandbox::{Refused, enter};
@@ -25,6 +26,8 @@ pub struct Privileges {
     pub group: Option<u32>,
     /// `set-dumpable`.
     pub dumpable: bool,
+    /// `setcap`.
+    pub kept: Capabilities,
     /// `insecure-setuid-wanted`.
     pub may_gain_privileges: bool,
     /// What is refused to the process from its start on, whoever it is (`sandbox`).
@@ -116,12 +119,12 @@ pub fn check_root(privileges: &Privileges, program: &Program) -> Result<(), Stri
 }
 
 /// Enters the root directory and becomes the user and group of the configuration. Of files, only those of `state_dir` can be written
-/// in the sandbox. The message is for an alert.
+/// in the sandbox. The message is for an alert, or for a warning where the process can do without.
 pub fn drop_privileges(
     privileges: &Privileges,
     program: &Program,
     state_dir: Option<&Directory>,
-) -> Result<(), String> {
+) -> Result<Option<String>, String> {
     let failed = |what: String, error: io::Error| {
         format!("[{}.main()] Cannot {what} : {}.", program.path, os_message(&error))
     };
@@ -136,8 +139,22 @@ pub fn drop_privileges(
         }
         sys::set_group(gid).map_err(|e| failed(format!("set gid {gid}"), e))?;
     }
+    let was_root = sys::effective_user() == 0;
+    if !privileges.kept.is_empty() && was_root {
+        Capabilities::survive_change_of_user().map_err(|e| failed("keep capabilities".into(), e))?;
+    }
     if let Some(uid) = privileges.user {
         sys::set_user(uid).map_err(|e| failed(format!("set uid {uid}"), e))?;
+    }
+    let mut warning = None;
+    // Root that stays root has them all.
+    if !privileges.kept.is_empty() && sys::effective_user() != 0 {
+        match privileges.kept.keep_only() {
+            Ok(()) => {}
+            Err(error) if was_root => return Err(failed("keep the capabilities of 'setcap'".into(), error)),
+            // Whoever started it did not have them to give.
+            Err(error) => warning = Some(failed("get the capabilities of 'setcap'".into(), error)),
+        }
     }
     if !privileges.may_gain_privileges {
         sys::refuse_new_privileges().map_err(|e| failed("refuse new privileges".into(), e))?;
@@ -155,7 +172,7 @@ pub fn drop_privileges(
         let _ = sys::unlimit_core();
         let _ = sys::set_dumpable();
     }
-    Ok(())
+    Ok(warning)
 }
 
 /// For the test of the sandbox, in builds with assertions only: does what an intruder would, and says how that went.

@@ -306,8 +306,10 @@ fn serve(
     service.commit();
     let reloads = service.reload_settings();
     service.prepare_process().iter().for_each(|message| reporter.warning(message));
-    process::drop_privileges(&settings.privileges, program, state_dir.as_ref())
-        .map_err(|message| fail(reporter, message))?;
+    let dropped = process::drop_privileges(&settings.privileges, program, state_dir.as_ref());
+    if let Some(warning) = dropped.map_err(|message| fail(reporter, message))? {
+        reporter.warning(&warning);
+    }
     if options.verbosity.verbose || options.mode == RunMode::Debug {
         output(&format!("Using {} as the polling mechanism.\n", service.driver_name()));
     }

@@ -63,3 +63,42 @@ fn what_is_asked_for_is_allowed() {
         assert_eq!(line, expected, "{global}");
     }
 }
+
+/// What a process's threads may do as root would, by the kernel's word (`CapEff`), and the user that it is.
+fn privileges(proxy: &Proxy) -> Vec<(String, String)> {
+    let field = |status: &str, name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a field of the kernel's");
+        line.split_whitespace().next().unwrap_or("").to_owned()
+    };
+    let threads = std::fs::read_dir(format!("/proc/{}/task", proxy.id())).expect("the process is there");
+    let statuses =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("status")).ok());
+    statuses.map(|status| (field(&status, "Uid:"), field(&status, "CapEff:"))).collect()
+}
+
+/// Another user than root keeps the privileges that are named, on all threads, and no others.
+#[test]
+fn named_privileges_outlive_the_change_of_user() {
+    if !is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    for (global, expected) in [
+        ("", "0000000000000000"),
+        ("setcap cap_net_raw,cap_net_bind_service\n", "0000000000002400"),
+        ("setcap cap_net_raw\nsetcap cap_net_admin\n", "0000000000003000"),
+    ] {
+        let text = "frontend f\nbind <@fe>\nhttp-request return status 200\n";
+        let proxy =
+            Setup::http(text).global(&format!("nbthread 2\nuid 65534\ngid 65534\n{global}")).start("epoll");
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
+        let found = privileges(&proxy);
+        assert!(found.len() >= 2, "{found:?}");
+        assert_eq!(found, vec![("65534".to_owned(), expected.to_owned()); found.len()], "{global}");
+    }
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells of this process");
+    status.lines().any(|line| line.starts_with("Uid:\t0\t"))
+}

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeUnit};
+use thalweg_sys::capabilities::Capabilities;
 
 use crate::build::{Cx, DefaultPath};
 use crate::keyword::{NoteBoxed, Outcome, at_most, fail, pass_over};
@@ -114,6 +115,26 @@ pub(crate) fn user_group(cx: &mut Cx<'_>, line: &Line) -> Outcome {
         (global.uid, global.user) = (Some(id), Some(name));
     } else {
         (global.gid, global.group) = (Some(id), Some(name));
+    }
+    Ok(())
+}
+
+/// `setcap <name>[,<name>]*`, added to those of lines before.
+pub(crate) fn setcap(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    pass_over(cx, line, 1, 1);
+    let known: Vec<&str> = Capabilities::names().collect();
+    let supported = match known.split_last() {
+        Some((last, others)) => format!("Supported ones are: {} and {last}.", others.join(", ")),
+        None => String::new(),
+    };
+    if line.text(1).is_empty() {
+        return Err(fail(line, 1, format!("'setcap' : missing capability name(s).  {supported}")));
+    }
+    for name in line.text(1).split(',').filter(|name| !name.is_empty()) {
+        let found = Capabilities::named(name);
+        let unknown = || format!("'setcap' : unsupported capability '{name}'.  {supported}");
+        let global = &mut cx.config.global;
+        global.capabilities = global.capabilities.and(found.ok_or_else(|| fail(line, 1, unknown()))?);
     }
     Ok(())
 }

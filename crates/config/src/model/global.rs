@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use thalweg_sys::capabilities::Capabilities;
+
 use super::{Bind, GlobalTls, LogTarget};
 use crate::compiled::{Expr, LogFormat};
 
@@ -52,6 +54,8 @@ pub struct Global {
     pub gid: Option<u32>,
     pub chroot: Option<PathBuf>,
     pub set_dumpable: bool,
+    /// `setcap`: what is kept of the privileges of root.
+    pub capabilities: Capabilities,
     pub insecure_fork_wanted: bool,
     /// `external-check`: checks may run programs.
     pub external_check: bool,
@@ -300,6 +304,7 @@ impl Default for Global {
             gid: None,
             chroot: None,
             set_dumpable: false,
+            capabilities: Capabilities::default(),
             insecure_fork_wanted: false,
             external_check: false,
             external_check_environment: false,

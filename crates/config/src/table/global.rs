@@ -166,7 +166,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("set-dumpable", "Allow core dumps despite changed rights.", g::set_dumpable),
     works("set-var", "Set a process-wide variable from an expression.", g::process_variable),
     works("set-var-fmt", "Set a process-wide variable from a format.", g::process_variable),
-    not_yet("setcap", "Capabilities kept after dropping rights.", why::CAPABILITIES),
+    works("setcap", "Capabilities kept after dropping rights.", g::setcap),
     works("setenv", "Set an environment variable.", g::setenv),
     not_yet("shm-stats-file", "Counters kept over a reload.", why::STATS_FILE),
     not_yet("shm-stats-file-max-objects", "Counters kept over a reload.", why::STATS_FILE),
