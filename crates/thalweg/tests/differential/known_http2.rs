@@ -125,6 +125,8 @@ pub const KNOWN: &[Known] = &[
             "http2/*/path-delete*",
             "http2/*/protocol-bad*",
             "http2/*/options/method-*",
+            "http2/*/options/cookies/method-*",
+            "http2/*/options/host-same/method-*",
         ],
         aspects: &["*"],
         reason: "field values with control characters, protocols that are no token and `*` without OPTIONS are refused",
@@ -162,16 +164,22 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         cases: &["http2/*/body-and-reset*"],
-        aspects: &["client 1 *", "log *"],
-        reason: "nothing is said of a stream that its client gave up, and it is logged as one that did not bring its body",
+        aspects: &["client 1 *", "log *", "s1 connections", "s1#* script"],
+        reason: "nothing is said of a stream that its client gave up, and it is logged as one that did not bring its body, wherever it \
+                 was by then",
     },
     Known {
-        cases: &["http2/*/body-less*", "http2/*/body-after-end*", "http2/*/half-closes-*"],
+        cases: &[
+            "http2/*/body-less*",
+            "http2/*/body-after-end*",
+            "http2/*/half-closes-*",
+            "http2/*/length-twice/body-empty/*",
+        ],
         aspects: &["log * %ST"],
         reason: "a request whose body was not whole when its stream ended is logged with 400",
     },
     Known {
-        cases: &["http2/*/window-zero*"],
+        cases: &["http2/*/window-zero*", "http2/*/data-first*", "http2/*/setting-push*"],
         aspects: &["log lines"],
         reason: "a breach that ends the connection has a line of its own",
     },
@@ -198,19 +206,25 @@ pub const KNOWN: &[Known] = &[
                  its timeout",
     },
     Known {
-        cases: &["http2/*/path-star*", "http2/*/authority-port*", "http2/*/host-twice*"],
+        cases: &[
+            "http2/*/path-star*",
+            "http2/*/authority-port*",
+            "http2/*/host-twice*",
+            "http2/*/host-only*/host-*",
+        ],
         aspects: &["client 1 *", "log *", "s1*"],
         reason: "`*` is for OPTIONS, a port has digits, and a request has one Host (RFC 9110 sections 4.2, 7.1 and 7.2): refused",
     },
     Known {
-        cases: &["http2/*/setting-protocol*"],
+        cases: &["http2/*/setting-protocol*", "http2/*/s-setting-protocol*"],
         aspects: &["client 1 *", "log *", "s1*"],
         reason: "SETTINGS_ENABLE_CONNECT_PROTOCOL is 0 or 1 (RFC 8441 section 3); other values end the connection",
     },
     Known {
         cases: &["http2/*/name-empty*"],
-        aspects: &["client 1 *"],
-        reason: "a field without a name makes its request malformed; in the reference it ends the connection",
+        aspects: &["client 1 *", "log lines", "s1 connections"],
+        reason: "a field without a name makes its request malformed; in the reference it ends the connection, and requests behind it \
+                 are lost",
     },
     Known {
         cases: &["http2/*/window-too-large*", "http2/*/window-stream-too-large*"],
@@ -218,8 +232,8 @@ pub const KNOWN: &[Known] = &[
         reason: "a breach that ends the connection has a line of its own, and one of a stream resets that",
     },
     Known {
-        cases: &["http2/*/s-values-20k*"],
-        aspects: &["log * %tsc", "s1#* bytes", "s1 connections"],
+        cases: &["http2/*/s-values-20k*", "http2/*/1-2/*/s-fields-110*"],
+        aspects: &["client 1 bytes", "log lines", "log * %tsc", "s1#* bytes", "s1 connections"],
         reason: "a response that is too large ends its stream, with PH; in the reference the connection, with SH",
     },
     Known {
@@ -234,14 +248,18 @@ pub const KNOWN: &[Known] = &[
             "http2/*/1-2/*/s-resets*",
             "http2/*/1-2/*/s-data-first*",
             "http2/*/1-2/*/s-status-low*",
+            "http2/*/1-2/*/s-status-short*",
             "http2/*/1-2/*/s-goaway-error*",
             "http2/*/1-2/*/s-pushes*",
             "http2/*/2-1/*-early/*",
             "http2/*/2-1/*-early",
+            "http2/*/2-1/*-early-close*",
+            "http2/*/2-2/*/s-resets*",
+            "http2/*/2-2/*/s-data-first*",
         ],
         aspects: &["client 1 bytes", "client 1 end Closed/Open", "log lines", "s1 connections", "s1#* bytes"],
         reason: "a later request of a client that fails on a connection that was used before is answered with 502, or sent \
-                 again; the reference says nothing, so that the client tries again, and logs nothing",
+                 again; the reference says nothing, or REFUSED_STREAM, so that the client tries again, and logs nothing",
     },
     Known {
         cases: &[
@@ -255,8 +273,10 @@ pub const KNOWN: &[Known] = &[
             "client 1 end Closed/Open",
             "client 1 end Closed/Ours",
             "log lines",
+            "log * %tsc",
             "s1 connections",
             "s1#* bytes",
+            "s1#* script",
         ],
         reason: "an upgrade that a server of HTTP/2 does not take is answered with 502, and the client's connection goes on, with the \
                  requests behind it; the reference closes it",
@@ -286,5 +306,85 @@ pub const KNOWN: &[Known] = &[
         aspects: &["*"],
         reason: "what a server answers instead of changing the protocol is forwarded, unless it is a success; and an upgrade has no \
                  body. The reference answers 400",
+    },
+    Known {
+        cases: &["http2/*/post/expect-other/body-less*"],
+        aspects: &["s1 connections", "s1#* bytes", "s1#* script"],
+        reason: "how far a request comes whose body turns out too short",
+    },
+    Known {
+        cases: &["http2/*/method-blank/*"],
+        aspects: &["client 1 bytes"],
+        reason: "a method that is no token is answered with 400; the reference resets the stream, or does both",
+    },
+    Known {
+        cases: &[
+            "http2/*/te-twice/trailers-two/*",
+            "http2/*/te-both/trailers-two/*",
+            "http2/*/name-high/trailers/*",
+        ],
+        aspects: &["client 1 *", "log lines"],
+        reason: "trailers of a stream that was reset for its head are ignored (RFC 9113 section 5.4.2); the reference ends the connection",
+    },
+    Known {
+        cases: &[
+            "http2/*/body-end-later/continued/get/pseudo-status/*",
+            "http2/*/port-80/continued/options/*",
+            "http2/*/body-unsized/continued/options/*",
+            "http2/*/path-empty/continued/s-205*",
+        ],
+        aspects: &["client 1 *", "log lines", "s1 connections"],
+        reason: "the reference may take a CONTINUATION frame that comes in pieces for one of a wrong size, and ends the connection",
+    },
+    Known {
+        cases: &["http2/*/expect/*wait-for-body*"],
+        aspects: &["client 1 bytes", "s1#* bytes"],
+        reason: "a body that is there was not waited for (RFC 9110 section 10.1.1): no 100, and the server is told of the expectation",
+    },
+    Known {
+        cases: &["http2/*-2/*head/*s-trailers", "http2/*-2/*head/*s-trailers/*"],
+        aspects: &["client 1 bytes"],
+        reason: "an answer to HEAD ends with its head: trailers go with a body",
+    },
+    Known {
+        cases: &["http2/*-2/*/host-empty/*"],
+        aspects: &["s1#* bytes"],
+        reason: "an authority without octets is left out (RFC 9113 section 8.3.1)",
+    },
+    Known {
+        cases: &["http2/*/length-zeros/*"],
+        aspects: &["s1#* bytes"],
+        reason: "a length with zeros in front is forwarded as it came (RFC 9110 section 8.6 allows them)",
+    },
+    Known {
+        cases: &["http2/*/s-until-close/*httpclose*"],
+        aspects: &["client 1 bytes"],
+        reason: "a response that ends with its connection is whole; the reference resets its stream behind the last octet",
+    },
+    Known {
+        cases: &["http2/*/and-next/*"],
+        aspects: &["log * %bc", "log * %sc"],
+        reason: "which of requests that are under way at once reaches its server first, or leaves it first",
+    },
+    Known {
+        cases: &["http2/*/setting-frame-large*", "http2/*/window-stream-too-large*"],
+        aspects: &["log * %ST"],
+        reason: "how far a request was that a breach of the connection cuts",
+    },
+    Known {
+        cases: &["http2/*/interrupted/*"],
+        aspects: &["s1 connections"],
+        reason: "whether a request that its client cuts has reached a server",
+    },
+    Known {
+        cases: &["http2/*/goaway-error-closes-at-once/*"],
+        aspects: &["log * %T* earlier"],
+        reason: "a client that is gone is noticed at once",
+    },
+    Known {
+        cases: &["http2/*/1-2/get-1.0/*/s-500/*retry*"],
+        aspects: &["s1 connections", "s1#* bytes"],
+        reason: "the first request of a session is sent again on a connection of its own, too (`http-reuse safe`); the reference takes \
+                 the one that answered",
     },
 ];
