@@ -8,6 +8,7 @@
 //! only the loaded configuration knows comes in as [`Known`]. Each rule is a [`Rule`] in [`RULES`]; there is no other list.
 #![forbid(unsafe_code)]
 
+mod conditions;
 mod lines;
 mod output;
 mod rules;

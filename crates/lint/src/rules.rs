@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use thalweg_syntax::layout::WrittenLine;
 use thalweg_syntax::parse_time_ms;
 
+use crate::conditions::Names;
 use crate::lines::{begins, condition, text};
 use crate::{Finding, Level, Lines, Rule, Section};
 
@@ -40,6 +41,11 @@ pub const ALL: &[Rule] = &[
         clear_password,
     ),
     warning("config-warning", "The program says so at every start.", config_warning),
+    warning(
+        "contradiction",
+        "What must hold together never does, so that the line always or never applies.",
+        contradiction,
+    ),
     note(
         "missing-check",
         "Without checks a server that is down is found out by requests that fail.",
@@ -184,6 +190,18 @@ fn ruleset_of(line: &WrittenLine<'_>) -> Option<&'static str> {
             _ => "tcp-request content",
         }),
         _ => None,
+    }
+}
+
+fn contradiction(rule: &Rule, lines: &Lines<'_>, findings: &mut Vec<Finding>) {
+    for section in lines.sections.iter().filter(|section| section.is(&PROXIES)) {
+        let names = Names::of(section);
+        for found in section.lines.iter().skip(1).filter(|(_, line)| names.contradict(line)) {
+            let Some(at) = condition(&found.1) else { continue };
+            let outcome = if found.1.word(at) == "if" { "never" } else { "always" };
+            let message = format!("it {outcome} applies: parts of its condition exclude each other");
+            rule.found(findings, found, at, message);
+        }
     }
 }
 

@@ -58,6 +58,19 @@ fn rules_find_what_they_are_for() {
             "frontend a\n acl x path /\n http-request deny if x\n http-request set-path /a\n http-request return if x\n",
             &[],
         ),
+        (
+            "frontend a\n acl x path /\n http-request deny if x !x\n http-request deny unless { path / } ! { path / }\n \
+             http-request deny if x { path /b } || { dst_port 80 } { dst_port 443 8443 } { method GET }\n",
+            &["3: contradiction", "4: contradiction", "5: contradiction"],
+        ),
+        // One alternative that can be, values that may be the same, names that say more than one thing, what varies.
+        (
+            "frontend a\n acl x path /\n acl y path /\n acl y path /b\n http-request deny if x !x or { src_port 5 }\n \
+             http-request deny if { dst_port 80 } { dst_port 080 }\n http-request deny if { path / } { path -i /B }\n \
+             http-request deny if { hdr(a) b } { hdr(a) c }\n http-request deny if x y\n \
+             http-request deny if { rand(2) 1 } !{ rand(2) 1 }\n http-request deny if x x { dst_port 80 443 } { dst_port 443 }\n",
+            &[],
+        ),
         ("frontend a\n use_backend b\n use_backend b if { path / }\nbackend b\n", &["3: unreachable-rule"]),
         (
             "frontend a\n use_backend b if { rand(2) eq 1 }\n use_backend c if { rand(2) eq 1 }\nbackend b\nbackend c\n",
