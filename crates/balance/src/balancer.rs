@@ -3,6 +3,7 @@
 use thalweg_live::Growing;
 
 use crate::algorithm::{Choice, Method, Usable};
+use crate::answer_times::AnswerTimes;
 use crate::estimates::Estimates;
 use crate::hash::NodeKey;
 use crate::load::{Load, LoadNow};
@@ -68,6 +69,8 @@ pub struct View {
     pub estimates: Estimates,
     /// For `retry-budget`: what this thread may send again.
     pub retry_budget: RetryBudget,
+    /// For `option hedge p95`: how long requests take, whichever server answers.
+    pub answer_times: AnswerTimes,
 }
 
 #[derive(Default, Debug)]

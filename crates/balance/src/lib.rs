@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod algorithm;
+pub mod answer_times;
 pub mod balancer;
 pub mod estimates;
 pub mod hash;
@@ -32,6 +33,7 @@ pub mod urn;
 pub mod zone;
 
 pub use algorithm::{Algorithm, Traits, Written};
+pub use answer_times::AnswerTimes;
 pub use balancer::{Balancer, Held, NeverFull, PickContext, ServerIndex, ServerView, View, slowstart_weight};
 pub use hash::{HashFunction, HashMethod, KeyHash, NodeKey, UriKey, domain_only};
 pub use load::LoadNow;

@@ -233,6 +233,9 @@ counters! {
         ejections,
         /// Repetitions that `retry-budget` did not pay for.
         refused_retries,
+        /// Requests of which a second server was asked (`option hedge`), and those that it answered.
+        hedges,
+        hedges_won,
     }
 }
 

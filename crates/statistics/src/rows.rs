@@ -91,9 +91,11 @@ const CHOICE: usize = COLUMNS.len() + H2_COUNTERS + H1_COUNTERS;
 pub(crate) const EJECTED: usize = CHOICE;
 const EJECTIONS: usize = CHOICE + 1;
 const REFUSED_RETRIES: usize = CHOICE + 2;
+const HEDGES: usize = CHOICE + 3;
+const HEDGES_WON: usize = CHOICE + 4;
 
 /// Where the reasons for which connections of HTTP/2 ended begin.
-const ENDED: usize = CHOICE + 3;
+const ENDED: usize = CHOICE + 5;
 
 /// What was counted of HTTP/2.
 struct H2 {
@@ -413,7 +415,16 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
         row.set(EJECTED, U64(backend.is_ejected(server.id).into()));
         row.set(EJECTIONS, sums.wide(|c| &c.ejections));
     }
+    hedges(&mut row, proxy, &sums);
     row
+}
+
+/// The columns of `option hedge`.
+fn hedges(row: &mut Row, proxy: &Proxy, sums: &Sums<'_>) {
+    if proxy.rare().hedge.is_some() {
+        row.set(HEDGES, sums.wide(|c| &c.hedges));
+        row.set(HEDGES_WON, sums.wide(|c| &c.hedges_won));
+    }
 }
 
 /// The columns of a check that runs.
@@ -584,7 +595,8 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
         row.set(EJECTED, U64(ejected as u64));
         row.set(EJECTIONS, sums.wide(|c| &c.ejections));
     }
-    if proxy.rare().retry_budget.is_some() {
+    hedges(&mut row, proxy, &sums);
+    if proxy.rare().retry_budget.is_some() || proxy.rare().hedge.is_some() {
         row.set(REFUSED_RETRIES, sums.wide(|c| &c.refused_retries));
     }
     row

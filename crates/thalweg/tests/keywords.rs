@@ -27,6 +27,7 @@ const OUR_OWN: &[&str] = &[
     "listen/retry-budget",
     "listen/server <name> <addr> zone +1",
     "listen/zone",
+    "[ . . . . . . . . . . . Y Y Y Y Y Y Y Y Y . . ] txn.hedged: sint",
     "[ Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y . Y ] span_id: str",
     "[ Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y Y . Y ] trace_id: str",
 ];

@@ -42,9 +42,10 @@ pub use opentelemetry::OpenTelemetry;
 pub use peers::{Peer, PeersSection};
 pub use proxy::{
     Balance, BalanceAlgo, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget, ForwardFor,
-    ForwardedField, ForwardedHeader, HashType, KeepAliveProbe, LogFormats, Mode, Net, OutlierDetection,
-    PersistRule, Proxy, ProxyKind, ProxyOptions, RestrictHeaderNames, RetryOn, Reuse, Rules, SourceAddress,
-    SourceMode, StickRule, StickStore, Timeouts, UseBackend, UseServer, UseServerTarget, Zone,
+    ForwardedField, ForwardedHeader, HashType, HedgeDelay, KeepAliveProbe, LogFormats, Mode, Net,
+    OutlierDetection, PersistRule, Proxy, ProxyKind, ProxyOptions, RestrictHeaderNames, RetryOn, Reuse,
+    Rules, SourceAddress, SourceMode, StickRule, StickStore, Timeouts, UseBackend, UseServer,
+    UseServerTarget, Zone,
 };
 pub use resolvers::{NameServer, Resolution, Resolvers};
 pub use saved::{SavedOperation, SavedState};

@@ -117,6 +117,8 @@ pub struct RareSettings {
     pub email: Option<super::EmailAlert>,
     /// Percentage of the requests that may be sent again (`retry-budget`); none for as many as `retries` allows.
     pub retry_budget: Option<u32>,
+    /// When a second server is asked (`option hedge`).
+    pub hedge: Option<HedgeDelay>,
     /// How servers are found that are worse than the others (`option outlier-detection`).
     pub outliers: Option<OutlierDetection>,
     /// Idle server connections that one session keeps for itself, at most (`max-session-srv-conns`), if a line says.
@@ -133,6 +135,7 @@ impl RareSettings {
     const NONE: RareSettings = RareSettings {
         email: None,
         retry_budget: None,
+        hedge: None,
         outliers: None,
         session_srv_conns: None,
         zone: None,
@@ -148,6 +151,15 @@ pub struct Zone {
     pub name: Arc<str>,
     /// The zone keeps all requests while this percentage of the weight of its servers is usable.
     pub spill_over: u32,
+}
+
+/// `option hedge`: how long the first server may take before a second one is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HedgeDelay {
+    /// So many milliseconds.
+    After(u64),
+    /// As long as this percentage of the requests take.
+    Percentile(u32),
 }
 
 /// `option outlier-detection`: when a server is ejected for a while. A server that refuses connections is, always.

@@ -85,6 +85,7 @@ pub(crate) static OPTION: &[Keyword<OptionKind>] = &[
         "Adjust the case of headers for old servers.",
         OptionKind::Flag(Side::Backend, |o| &mut o.h1_case_adjust_bogus_server),
     ),
+    works("hedge", "Ask a second server when the first is late.", OptionKind::Other(proxy::hedge)),
     works(
         "http-buffer-request",
         "Wait for the body before the rules.",

@@ -49,9 +49,20 @@ pub fn may_redispatch(
     due || free
 }
 
+/// The percentage of the requests that a second server may be asked of where no `retry-budget` says.
+const HEDGE_BUDGET: u32 = 10;
+
 /// Whether the budget of a backend pays for another attempt (`retry-budget`); if so, it has.
 pub fn pays_retry(worker: &Worker, proxy: &Proxy) -> bool {
-    let Some(percent) = proxy.rare().retry_budget else { return true };
+    proxy.rare().retry_budget.is_none_or(|percent| pays(worker, proxy, percent))
+}
+
+/// Whether the same budget pays for asking a second server; there always is one for that.
+pub fn pays_hedge(worker: &Worker, proxy: &Proxy) -> bool {
+    pays(worker, proxy, proxy.rare().retry_budget.unwrap_or(HEDGE_BUDGET))
+}
+
+fn pays(worker: &Worker, proxy: &Proxy, percent: u32) -> bool {
     let requests = worker.be_counters(proxy.id).total.get();
     let pays = worker.with_view(proxy.id, |view| view.retry_budget.take(percent, requests, clock::now_ms()));
     if !pays {
@@ -100,6 +111,18 @@ pub fn answered(worker: &Worker, proxy: &Proxy, server: ServerId, after_us: i64)
             .with_view(proxy.id, |view| view.estimates.answered(server.0, us, clock::now_us().cast_signed()));
     }
     outliers::went_well(worker, proxy, server, us);
+}
+
+/// A request that may be hedged was answered after so many microseconds, by whichever server: what `option hedge p95` goes by.
+pub fn note_answer_time(worker: &Worker, proxy: &Proxy, after_us: i64) {
+    let us = u64::try_from(after_us).unwrap_or(0);
+    worker.with_view(proxy.id, |view| view.answer_times.note(us));
+}
+
+/// The time within which this percentage of a backend's requests is answered, in milliseconds, if that is known.
+pub fn answer_percentile_ms(worker: &Worker, proxy: &Proxy, percent: u32) -> Option<u64> {
+    let us = worker.with_view(proxy.id, |view| view.answer_times.percentile(percent))?;
+    Some(us.div_ceil(1000).max(1))
 }
 
 /// A request failed on a server. For backends that [learn](Proxy::learns) from it.

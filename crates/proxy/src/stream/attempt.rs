@@ -121,7 +121,7 @@ impl<'a> Attempts<'a> {
         };
         // What is sent again because its connection had ended is the same attempt.
         if let (false, Some(lease)) = (self.fresh, &self.held) {
-            stream.worker.count_attempt(lease.of_server);
+            lease.count_attempt();
         }
         Some(server)
     }
@@ -129,9 +129,8 @@ impl<'a> Attempts<'a> {
     /// Takes an idle connection for the attempt. Gives what must be [opened](Attempts::open) when there is none.
     pub fn take_idle(&mut self, stream: &mut Stream<'a>, server: &'a Server) -> Option<Target<'a>> {
         let is_http = stream.state.facts.is_http;
-        let websocket = is_http && stream.state.request_framing.websocket;
         let overrides = &stream.state.effects.overrides;
-        let is_special = websocket || overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
+        let is_special = is_websocket(stream) || overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
         // Where a connection would go is worked out only when one must be opened.
         let plain = Way::plain(stream.worker, self.be, server, is_special);
         if let (true, Some(way)) = (is_http, &plain)
@@ -139,16 +138,7 @@ impl<'a> Attempts<'a> {
         {
             return None;
         }
-        let values = LineValues {
-            header_fields: stream.header_fields(server),
-            sni: stream.server_name(server),
-            name: stream.connection_name(server),
-            websocket,
-        };
-        let (session, facts) = (stream.session.facts(), &stream.state.facts);
-        let overrides = &stream.state.effects.overrides;
-        let target = Target::new(stream.worker, self.be.id, server, &session, facts, overrides, values);
-        drop(session);
+        let target = target(stream, self.be, server);
         let taken = is_http && plain.is_none() && self.take(stream, server, &target);
         (!taken).then_some(target)
     }
@@ -202,39 +192,26 @@ impl<'a> Attempts<'a> {
         Ok(())
     }
 
-    /// The connection of the attempt; `None` when there is none and another attempt is to be made.
-    pub fn connected(&mut self, stream: &mut Stream<'a>) -> Option<&mut ServerConn> {
+    /// The stream is with a server; `None` when there is no connection and another attempt is to be made.
+    pub fn connected(&mut self, stream: &mut Stream<'a>, server: &'a Server) -> Option<Engaged<'_, 'a>> {
         self.fresh = false;
-        let conn = self.conn.as_deref_mut()?;
+        let (Some(conn), Some(lease)) = (self.conn.as_deref_mut(), &mut self.held) else { return None };
         conn.keep = false;
         crate::plant::here("connected");
         let elapsed_us = stream.elapsed_us();
         let facts = &mut stream.state.facts;
-        if !facts.is_http
-            && self.be.learns()
-            && let Some(lease) = &self.held
-        {
+        if !facts.is_http && self.be.learns() {
             // Nobody knows what an answer is.
             let after_us = elapsed_us - facts.timers.queue_us;
             assign::answered(stream.worker, self.be, lease.server(), after_us);
         }
         facts.timers.connect_us = elapsed_us;
-        facts.bc_reused = conn.reused;
-        facts.bc_socket = conn.port.line.socket_id().into();
-        (facts.bc_src, facts.bc_dst) = conn.ends;
-        facts.bc_tls = conn.port.line.tls_facts().cloned();
-        if let Line::Mux(stream) = &conn.port.line {
-            facts.bc_http_major = 2;
-            facts.bc_glitches = stream.mux().glitches();
-        }
+        note_connection(stream, conn);
         stream.log_step(LogStep::Connect);
-        if !self.be.stick_rules.is_empty()
-            && let Some(server) =
-                self.held.as_ref().and_then(|lease| stream.worker.server(self.be, lease.server()))
-        {
+        if !self.be.stick_rules.is_empty() {
             stick::connected(stream, self.be, server);
         }
-        Some(conn)
+        Some(Engaged { server, conn, lease, is_free: self.choice.wanted.is_none() })
     }
 
     /// The stream leaves its connection, which may be [kept](ServerConn::keep).
@@ -275,6 +252,45 @@ impl<'a> Attempts<'a> {
             self.choice.wanted = None;
             self.choice.avoid = Some(ServerIndex(server.0));
         }
+    }
+}
+
+/// A stream that is with a server.
+pub struct Engaged<'s, 'a> {
+    pub server: &'a Server,
+    pub conn: &'s mut ServerConn,
+    pub lease: &'s mut Lease<'a>,
+    /// Nothing but its turn led it there.
+    pub is_free: bool,
+}
+
+fn is_websocket(stream: &Stream<'_>) -> bool {
+    stream.state.facts.is_http && stream.state.request_framing.websocket
+}
+
+/// Where a connection of a stream to a server goes, and what it must be.
+pub fn target<'a>(stream: &mut Stream<'a>, be: &Proxy, server: &'a Server) -> Target<'a> {
+    let values = LineValues {
+        header_fields: stream.header_fields(server),
+        sni: stream.server_name(server),
+        name: stream.connection_name(server),
+        websocket: is_websocket(stream),
+    };
+    let (session, facts) = (stream.session.facts(), &stream.state.facts);
+    let overrides = &stream.state.effects.overrides;
+    Target::new(stream.worker, be.id, server, &session, facts, overrides, values)
+}
+
+/// What fetches and logs tell of a stream's connection to its server.
+pub fn note_connection(stream: &mut Stream<'_>, conn: &ServerConn) {
+    let facts = &mut stream.state.facts;
+    facts.bc_reused = conn.reused;
+    facts.bc_socket = conn.port.line.socket_id().into();
+    (facts.bc_src, facts.bc_dst) = conn.ends;
+    facts.bc_tls = conn.port.line.tls_facts().cloned();
+    if let Line::Mux(stream) = &conn.port.line {
+        facts.bc_http_major = 2;
+        facts.bc_glitches = stream.mux().glitches();
     }
 }
 
@@ -460,7 +476,7 @@ async fn opened<'a>(
 }
 
 /// A slot on a server, given back when dropped. Counts the stream on the server for as long.
-struct Lease<'a> {
+pub struct Lease<'a> {
     worker: &'a Worker,
     proxy: ProxyId,
     slot: Slot,
@@ -470,13 +486,19 @@ struct Lease<'a> {
 
 impl<'a> Lease<'a> {
     /// Takes charge of a slot that was just taken.
-    fn new(worker: &'a Worker, proxy: ProxyId, slot: Slot) -> Lease<'a> {
+    pub fn new(worker: &'a Worker, proxy: ProxyId, slot: Slot) -> Lease<'a> {
         let of_server = worker.of_server(proxy, slot.server());
         Lease { worker, proxy, slot, of_server, _present: of_server.counters.enter() }
     }
 
-    fn server(&self) -> ServerId {
+    /// The server.
+    pub fn server(&self) -> ServerId {
         self.slot.server()
+    }
+
+    /// Counts an attempt on the server.
+    pub fn count_attempt(&self) {
+        self.worker.count_attempt(self.of_server);
     }
 }
 

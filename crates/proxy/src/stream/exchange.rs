@@ -19,10 +19,12 @@ use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::timer;
 use thalweg_sample::facts::{ConnError, TlsFacts};
 
+use super::attempt::Engaged;
 use super::deadline::{Expects, Overdue, Waits};
 use super::deliver::{Delivered, Maker, deliver, encode, filters, send_with, transfer_mode};
 use super::ending::{self, Cause};
 use super::filter::Direction;
+use super::hedge::Hedge;
 use super::pump::{Pump, PumpError};
 use super::rules::{self, Source};
 use super::tunnel::tunnel;
@@ -56,16 +58,16 @@ pub enum Exchanged<'a> {
     Repeat,
 }
 
-/// Makes the request of `http` to `server`, on a connection to it.
+/// Makes the request of `http` to the server that it is with.
 pub async fn with_server<'a>(
     http: &mut Stream<'a>,
     be: &'a Proxy,
-    server: &'a Server,
-    conn: &mut ServerConn,
+    with: &mut Engaged<'_, 'a>,
 ) -> Exchanged<'a> {
     let fe = http.frontend();
-    send_name(http, be, server);
+    send_name(http, be, with.server);
     let (keep_server, connection) = connection_field(http, be);
+    let conn = &mut *with.conn;
     let mut replay = Replay::prepare(http, be, conn);
     let context = RequestContext::of(&http.state.request);
     if http.state.request_framing.upgrade && !pin!(framed::may_ask_for_upgrade(http, conn, be)).await {
@@ -73,11 +75,13 @@ pub async fn with_server<'a>(
     }
     let mut up = upload(http, be, conn.port.line.is_framed());
     let sent_early = std::mem::take(&mut conn.sent_early);
-    if let Err(stop) = send_request(http, conn, &mut up, (connection, sent_early)) {
-        return Exchanged::Failed(stop);
+    if let Err(cause) = send_request(http, conn, &mut up, (connection, sent_early)) {
+        return Exchanged::Failed(http.stop(cause));
     }
     let mut waits = Waits::of_exchange(fe, be, &http.state.facts);
-    let end = pin!(receive_head(http, be, conn, &mut up, context, &mut waits)).await;
+    let mut hedge = Hedge::prepare(http, be, with, sent_early > 0);
+    let end = pin!(receive_head(http, be, with, &mut up, context, &mut waits, &mut hedge)).await;
+    let (server, conn) = (with.server, &mut *with.conn);
     match end {
         HeadEnd::Received if framed::misleads(http) => {
             return head_failed(http, (be, server), conn, HeadEnd::Malformed, replay);
@@ -86,7 +90,7 @@ pub async fn with_server<'a>(
         end => return head_failed(http, (be, server), conn, end, replay),
     }
     let status = http.state.response.status();
-    note_answer(http, be, server, status);
+    note_answer(http, be, server, status, hedge.settle(http, be));
     conn.authenticated |= authenticates_connection(&http.state.response);
     if is_tried_again(http, be, sent_early, status) {
         let kept = keep_server && leaves_connection(http, &up);
@@ -196,9 +200,10 @@ fn note_response(http: &mut Stream<'_>, conn: &ServerConn) {
     limit_response(http, conn);
 }
 
-/// A server answered: what that says of its health, and how long it took where servers are chosen by that.
+/// A server answered that had the request since `turn_us`: what that says of its health, and how long it took where servers are
+/// chosen by that.
 #[inline]
-fn note_answer(http: &Stream<'_>, be: &Proxy, server: &Server, status: u16) {
+fn note_answer(http: &Stream<'_>, be: &Proxy, server: &Server, status: u16, turn_us: i64) {
     observe(http.worker, be.id, server, Seen::Response(status));
     if !be.learns() {
         return;
@@ -206,8 +211,7 @@ fn note_answer(http: &Stream<'_>, be: &Proxy, server: &Server, status: u16) {
     if Seen::Response(status).is_failure() {
         assign::failed(http.worker, be, server.id, Failure::Other);
     } else {
-        let had_it_us = http.elapsed_us() - http.state.facts.timers.queue_us;
-        assign::answered(http.worker, be, server.id, had_it_us);
+        assign::answered(http.worker, be, server.id, http.elapsed_us() - turn_us);
     }
 }
 
@@ -270,7 +274,7 @@ impl Replay {
 }
 
 /// Whether a request may be sent twice without asking (RFC 9110 section 9.2.2).
-fn is_idempotent(http: &Stream<'_>) -> bool {
+pub fn is_idempotent(http: &Stream<'_>) -> bool {
     bug("unsafe-repeat")
         || matches!(
             http.state.request.method(),
@@ -294,22 +298,20 @@ fn encode_head(http: &Stream<'_>, connection: Option<&'static [u8]>) -> Option<B
 }
 
 /// Sends the request, with this `Connection` field, but for what the server got early.
-fn send_request<'a>(
-    http: &mut Stream<'a>,
+fn send_request(
+    http: &mut Stream<'_>,
     conn: &mut ServerConn,
     up: &mut Pump,
     (connection, sent_early): (Option<&'static [u8]>, usize),
-) -> Result<(), Stop<'a>> {
+) -> Result<(), Cause> {
     http.trace_request(Way::Sent, conn.port.line.is_framed());
     if conn.port.line.is_framed() {
         return send_frames(http, conn, up);
     }
     if http.client.line.is_framed() && framed::as_http1(http).is_err() {
-        return Err(http.stop(Cause::RequestRewriteFailed));
+        return Err(Cause::RequestRewriteFailed);
     }
-    let Some(mut head) = encode_head(http, connection) else {
-        return Err(http.stop(Cause::NoBuffer));
-    };
+    let Some(mut head) = encode_head(http, connection) else { return Err(Cause::NoBuffer) };
     http.state.facts.req_bytes_out += head.len() as u64;
     // The same head was encoded for that, and nothing has changed it since.
     debug_assert!(sent_early <= head.len());
@@ -318,7 +320,7 @@ fn send_request<'a>(
         Ok(body) => body,
         Err(_) => {
             http.note_refused_bodies(None);
-            return Err(http.stop(Cause::BadRequestBody));
+            return Err(Cause::BadRequestBody);
         }
     };
     if head.is_empty() && body.is_none() {
@@ -335,10 +337,10 @@ fn send_request<'a>(
 }
 
 /// The same in frames.
-fn send_frames<'a>(http: &mut Stream<'a>, conn: &mut ServerConn, up: &mut Pump) -> Result<(), Stop<'a>> {
+fn send_frames(http: &mut Stream<'_>, conn: &mut ServerConn, up: &mut Pump) -> Result<(), Cause> {
     let Ok(first) = up.take_first(http.client) else {
         http.note_refused_bodies(None);
-        return Err(http.stop(Cause::BadRequestBody));
+        return Err(Cause::BadRequestBody);
     };
     let line = &mut conn.port.line;
     line.open_stream(&http.state.request, framed::scheme(http.state), first.ends_with_head);
@@ -347,13 +349,25 @@ fn send_frames<'a>(http: &mut Stream<'a>, conn: &mut ServerConn, up: &mut Pump) 
     Ok(())
 }
 
+/// Sends a request that has no body to another server as well. `None` when that cannot be done.
+pub fn ask_again(http: &mut Stream<'_>, be: &Proxy, server: &Server, conn: &mut ServerConn) -> Option<Pump> {
+    send_name(http, be, server);
+    let (_, connection) = connection_field(http, be);
+    let mut up = upload(http, be, conn.port.line.is_framed());
+    send_request(http, conn, &mut up, (connection, 0)).ok()?;
+    Some(up)
+}
+
 /// Whether a tunnel may go on where the request ended.
 fn goes_on(http: &Stream<'_>) -> bool {
     http.state.request_framing.upgrade || http.state.request.method() == Method::Connect
 }
 
-enum HeadEnd {
+/// What came of waiting for a response's head.
+pub enum HeadEnd {
     Received,
+    /// Another server began to answer, and has taken the place of the first.
+    Overtaken,
     /// The server said that it did not process the request.
     Refused,
     /// The server gave up the request, and not its connection.
@@ -377,13 +391,14 @@ enum HeadEnd {
 }
 
 /// Waits for the head of the final response, forwarding interim ones, while the request's body is sent.
-async fn receive_head(
-    http: &mut Stream<'_>,
-    be: &Proxy,
-    conn: &mut ServerConn,
+async fn receive_head<'a>(
+    http: &mut Stream<'a>,
+    be: &'a Proxy,
+    with: &mut Engaged<'_, 'a>,
     up: &mut Pump,
     context: RequestContext,
     waits: &mut Waits,
+    hedge: &mut Hedge<'a>,
 ) -> HeadEnd {
     let fe = http.frontend();
     // Of a body that may be spliced, only what comes with the head is copied.
@@ -394,15 +409,15 @@ async fn receive_head(
     let wanted = Wanted { options: http.response_options(be), context, room };
     let abort = be.opts.abortonclose;
     let mut upload_done = false;
-    let shut = shut_check(http.worker, http.state);
     loop {
+        let shut = shut_check(http.worker, http.state);
         http.state.parser.reset();
-        let end = std::future::poll_fn(|_| {
+        let end = std::future::poll_fn(|cx| {
             if shut() {
                 return Poll::Ready(HeadEnd::Shut);
             }
             if !upload_done {
-                match poll_upload(http, conn, up) {
+                match poll_upload(http, with.conn, up) {
                     Poll::Pending => {}
                     Poll::Ready(None) => upload_done = true,
                     Poll::Ready(Some(end)) => return Poll::Ready(end),
@@ -414,26 +429,20 @@ async fn receive_head(
             {
                 return Poll::Ready(end);
             }
-            if let Poll::Ready(end) = poll_head(http, conn, &wanted) {
-                return Poll::Ready(end);
+            let head = match upload_done && !hedge.is_off() {
+                true => hedge.poll_head(http, be, with, &wanted, cx),
+                false => poll_head(http, with.conn, &wanted),
+            };
+            if head.is_ready() {
+                return head;
             }
-            // While the body is being received it is the client who is waited for, unless the server does not take
-            // what was received.
-            let stuck = conn.port.line.in_flight() > 0 || (!upload_done && up.blocked_on_send);
-            let (client_owes, server_owes) = match upload_done {
+            let owed = match upload_done {
                 true if bug("timer-left") => (Expects::Bytes, Expects::Head),
                 true => (Expects::Nothing, Expects::Head),
                 false if up_waits => (Expects::Nothing, Expects::Nothing),
                 false => (Expects::Bytes, Expects::Nothing),
             };
-            if waits.client.check(&http.client.line, client_owes, false).is_some() {
-                return Poll::Ready(HeadEnd::ClientTimeout);
-            }
-            match waits.server.check(&conn.port.line, server_owes, stuck) {
-                None => Poll::Pending,
-                Some(Overdue::Stuck) => Poll::Ready(HeadEnd::ServerStuck),
-                Some(_) => Poll::Ready(HeadEnd::ServerTimeout),
-            }
+            overdue(http, with.conn, waits, owed, !upload_done && up.blocked_on_send)
         })
         .await;
         let end = match end {
@@ -441,10 +450,14 @@ async fn receive_head(
             HeadEnd::Received if http.state.response.status() == 101 && !upload_done => HeadEnd::Malformed,
             end => end,
         };
+        if matches!(end, HeadEnd::Overtaken) {
+            continue;
+        }
+        hedge.call_off();
         let received = matches!(end, HeadEnd::Received);
         if !received || !is_interim(http.state.response.status()) {
             if received {
-                conn.port.begin_response_body(http.state.response.framing().body, &wanted.options);
+                with.conn.port.begin_response_body(http.state.response.framing().body, &wanted.options);
             }
             http.count_sent_body();
             return end;
@@ -453,6 +466,26 @@ async fn receive_head(
         count_interim(http, be);
         reply::forward_interim(http).await;
         waits.server.renew();
+    }
+}
+
+/// Whether the client or the server is late with what each owes. While the body is being received it is the client who is waited for,
+/// unless the server does not take what was received: `is_blocked` says so of what waits for it here.
+#[inline]
+fn overdue(
+    http: &Stream<'_>,
+    conn: &ServerConn,
+    waits: &mut Waits,
+    (client_owes, server_owes): (Expects, Expects),
+    is_blocked: bool,
+) -> Poll<HeadEnd> {
+    if waits.client.check(&http.client.line, client_owes, false).is_some() {
+        return Poll::Ready(HeadEnd::ClientTimeout);
+    }
+    match waits.server.check(&conn.port.line, server_owes, is_blocked || conn.port.line.in_flight() > 0) {
+        None => Poll::Pending,
+        Some(Overdue::Stuck) => Poll::Ready(HeadEnd::ServerStuck),
+        Some(_) => Poll::Ready(HeadEnd::ServerTimeout),
     }
 }
 
@@ -504,7 +537,7 @@ impl From<Result<(), NoHead>> for HeadEnd {
 }
 
 /// How a response's head is read.
-struct Wanted {
+pub struct Wanted {
     options: ParseOptions,
     context: RequestContext,
     /// Most bytes taken by one receive.
@@ -513,7 +546,7 @@ struct Wanted {
 
 /// Receives and reads what is there of a response's head.
 #[inline]
-fn poll_head(http: &mut Stream<'_>, conn: &mut ServerConn, wanted: &Wanted) -> Poll<HeadEnd> {
+pub fn poll_head(http: &mut Stream<'_>, conn: &mut ServerConn, wanted: &Wanted) -> Poll<HeadEnd> {
     let Wanted { options, context, room } = wanted;
     if let Line::Mux(stream) = &mut conn.port.line {
         return framed::poll_response(stream, http.state, context).map(HeadEnd::from);
@@ -568,7 +601,7 @@ fn head_failed<'a>(
 ) -> Exchanged<'a> {
     let nothing_came = conn.port.input.is_none();
     let cause = match end {
-        HeadEnd::Received => return Exchanged::Failed(Stop::Ended(After::Drop)),
+        HeadEnd::Received | HeadEnd::Overtaken => return Exchanged::Failed(Stop::Ended(After::Drop)),
         // It is safe to send again, once.
         HeadEnd::Refused if conn.reused && replay.restore(http).is_some() => return Exchanged::Repeat,
         // Nothing came on a connection that was idle before: the server had closed it, or was about to, when it was taken.

@@ -657,8 +657,9 @@ impl<'a> Stream<'a> {
             if let Some(target) = attempts.take_idle(self, server) {
                 pin!(attempts.open(self, server, target)).await?;
             }
-            let Some(conn) = attempts.connected(self) else { continue };
-            let exchanged = pin!(exchange::with_server(self, be, server, conn)).await;
+            let Some(mut with) = attempts.connected(self, server) else { continue };
+            let exchanged = pin!(exchange::with_server(self, be, &mut with)).await;
+            let server = with.server;
             attempts.leave(self, server);
             match exchanged {
                 Exchanged::Answered(after) => return Ok(after),

@@ -17,6 +17,7 @@ pub mod filter;
 pub mod finish;
 pub mod forwarded;
 pub mod framed;
+pub mod hedge;
 pub mod http;
 pub mod limit;
 pub mod pump;

@@ -169,8 +169,8 @@ async fn talk_to_server<'a>(
         if let Some(target) = attempts.take_idle(stream, server) {
             attempts.open(stream, server, target).await?;
         }
-        if let Some(conn) = attempts.connected(stream) {
-            break conn;
+        if let Some(with) = attempts.connected(stream, server) {
+            break with.conn;
         }
     };
     if fe.opts.logasap {

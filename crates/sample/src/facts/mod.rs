@@ -371,6 +371,8 @@ pub struct StreamFacts {
     pub retries: u32,
     /// True when another server than the first choice was used.
     pub redispatched: bool,
+    /// A second server was asked besides (1), and has answered (2).
+    pub hedged: u8,
     /// Requests that were before it in the server's queue.
     pub srv_queue_pos: u32,
     /// Requests that were before it in the backend's queue.
@@ -514,6 +516,7 @@ impl StreamFacts {
             counts,
             retries,
             redispatched,
+            hedged,
             srv_queue_pos,
             be_queue_pos,
             prio_class,
@@ -569,6 +572,7 @@ impl StreamFacts {
         *counts = ConnCounts::default();
         *retries = 0;
         *redispatched = false;
+        *hedged = 0;
         *srv_queue_pos = 0;
         *be_queue_pos = 0;
         *prio_class = 0;

@@ -591,6 +591,16 @@ pub static TABLE: &[FetchDef] = &[
         },
     ),
     FetchDef::new(
+        "txn.hedged",
+        Type::Int,
+        SERVER_CONNECTION,
+        "1 when a second server was asked, 2 when it answered",
+        |_, cx, _| {
+            let sample = Sample::int(stream(cx)?.hedged.into());
+            Some(if cx.last { sample } else { sample.volatile() })
+        },
+    ),
+    FetchDef::new(
         "txn.redispatched",
         Type::Bool,
         SERVER_CONNECTION,

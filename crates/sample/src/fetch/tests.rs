@@ -365,6 +365,7 @@ fn connections_and_names() {
         res.bytes_in => 200
         res.bytes_out => 0
         txn.conn_retries => 2
+        txn.hedged => 0
         txn.redispatched => 0
         txn.status => -
         server_status => -

@@ -13,8 +13,11 @@ pub fn check(plan: &Plan, record: &Record) {
         if !of.is_empty() && !plan.is_forwarded(id) {
             record.complain(format!("request {id} came to a server although a rule answers it"));
         }
-        let retry = &plan.proxy.backends[plan.requests[id].backend].retry;
-        if plan.calm && of.len() > 1 && !retry.statuses {
+        let backend = &plan.proxy.backends[plan.requests[id].backend];
+        // Each attempt may be hedged once.
+        let is_hedged = backend.hedges && plan.requests[id].may_be_hedged();
+        let most = if is_hedged { 2 } else { 1 };
+        if plan.calm && of.len() > most && !backend.retry.statuses {
             record.complain(format!("request {id} came to servers {} times", of.len()));
         }
         let request = &plan.requests[id];
@@ -22,6 +25,15 @@ pub fn check(plan: &Plan, record: &Record) {
             && attempt.body != request.padding as u64
         {
             record.complain(format!("{} bytes came through the tunnel of request {id}", attempt.body));
+        }
+        if is_hedged {
+            let attempts = (backend.retries as usize + 1) * most;
+            // What an idle connection that had ended was given does not count as an attempt.
+            let on_idle = of.iter().filter(|attempt| attempt.turn > 0).count();
+            if of.len() > attempts + on_idle {
+                record.complain(format!("request {id} came to servers {} times", of.len()));
+            }
+            continue;
         }
         for pair in of.windows(2) {
             if let Err(why) = may_repeat(plan, record, pair[0], attempt_number(&of, pair[0])) {

@@ -24,6 +24,10 @@ pub use streams::{Break, STREAMS_FIRST, STREAMS_FRONT, StreamPlan, StreamsPlan, 
 pub use tcp::{TCP_FRONT, TcpPlan, TcpSession};
 pub use tls::TlsPlan;
 
+/// How many scenarios in a hundred have hedged requests, and what their seed is changed by for that.
+const HEDGE_PERCENT: u64 = 25;
+const HEDGE_SEED: u64 = 0x4ed6_4ed6;
+
 /// How many scenarios in a hundred have HTTP/2, and what their seed is changed by for that.
 const STREAMS_PERCENT: u64 = 35;
 const STREAMS_SEED: u64 = 0x2c2c_2c2c;
@@ -86,6 +90,10 @@ impl Plan {
             })
             .collect();
         // Drawn apart: the rest of a scenario is the same with and without it.
+        let own = &mut Random::new(seed ^ HEDGE_SEED);
+        if own.chance(HEDGE_PERCENT) {
+            proxy.hedge(own);
+        }
         let own = &mut Random::new(seed ^ STREAMS_SEED);
         let streams = own.chance(STREAMS_PERCENT).then(|| StreamsPlan::draw(own, &trouble, &mut proxy.text));
         let own = &mut Random::new(seed ^ TLS_SEED);

@@ -35,6 +35,8 @@ pub struct BackendPlan {
     pub retry: Retry,
     /// Servers are checked.
     pub checks: bool,
+    /// A second server may be asked (`option hedge`).
+    pub hedges: bool,
 }
 
 /// What `retry-on` says.
@@ -97,6 +99,18 @@ impl ProxyPlan {
     /// How many servers there are in all.
     pub fn server_count(&self) -> usize {
         self.backends.last().map_or(0, |b| b.servers.1)
+    }
+
+    /// Lets backends ask second servers.
+    pub fn hedge(&mut self, random: &mut Random) {
+        for backend in &mut self.backends {
+            backend.hedges = true;
+            let section = format!("backend {}\n", backend.name);
+            let delay = random.pick(&[1, 5, 20, 100, 400]);
+            let lines =
+                format!("{section} option hedge {delay}ms\n retry-budget {}\n", random.pick(&[20, 100]));
+            self.text = self.text.replacen(&section, &lines, 1);
+        }
     }
 
     /// The address of a server.
@@ -316,6 +330,7 @@ impl ProxyPlan {
             retries,
             retry,
             checks,
+            hedges: false,
         });
     }
 

@@ -290,6 +290,11 @@ impl RequestPlan {
         self.is_idempotent() && self.upload == Upload::None
     }
 
+    /// Whether a second server may be asked while the first has no answer.
+    pub fn may_be_hedged(&self) -> bool {
+        self.is_repeatable() && self.kind != Kind::Upgrade
+    }
+
     /// Whether it may be sent twice without asking (RFC 9110 section 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         self.method != "POST"
