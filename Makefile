@@ -43,6 +43,12 @@ reload-storm: setup ## Reload 500 times while everybody is served, and print fig
 	RELOAD_STORM=$(or $(RELOADS),500) THALWEG_TEST_PROGRAM=$(CURDIR)/target/quick/thalweg \
 		$(CARGO) test -p thalweg --test reload_storm -- --nocapture
 
+.PHONY: unlike-servers
+unlike-servers: setup ## Ten servers of which one is slow, fails or refuses: p99 and errors for each way to choose; beside HAProxy and nginx (REQUESTS=4000)
+	$(CARGO) build --profile quick -p thalweg
+	UNLIKE_SERVERS=$(or $(REQUESTS),4000) THALWEG_TEST_PROGRAM=$(CURDIR)/target/quick/thalweg \
+		$(CARGO) test -p thalweg --test unlike_servers -- --nocapture
+
 .PHONY: simulate
 simulate: setup ## Play the whole proxy in the simulated network (SEEDS=2000, FIRST=1; SEED=n plays one and tells all of it)
 	$(CARGO) build --profile simulate -p thalweg-simulate
