@@ -26,29 +26,49 @@ type Chunk<T> = [T; CHUNK];
 pub struct Rows<T> {
     near: Growing<OnceLock<Arc<Chunk<T>>>>,
     room: usize,
-    known: Arc<Mutex<Vec<Known<T>>>>,
+    /// Which one of all ways this is: the last one keeps what is made by it.
+    way: u64,
+    known: Arc<Mutex<Book<T>>>,
+}
+
+/// What all snapshots know of.
+struct Book<T> {
+    ways: u64,
+    chunks: Vec<Known<T>>,
 }
 
 /// A chunk, as all snapshots know it.
 enum Known<T> {
+    /// None of its values was used yet.
+    New,
     /// It is in use, or was when it was last looked at.
     Kept(Arc<Chunk<T>>),
-    /// It goes with the last who still has it, if there is one.
+    /// No snapshot that comes has it: it goes with the last who still has it, if there is one.
     Left(Weak<Chunk<T>>),
 }
 
 impl<T> Known<T> {
     fn chunk(&self) -> Option<Arc<Chunk<T>>> {
         match self {
+            Known::New => None,
             Known::Kept(chunk) => Some(Arc::clone(chunk)),
             Known::Left(chunk) => chunk.upgrade(),
         }
     }
 
+    /// The next snapshot has it.
+    fn stay(&mut self) -> Option<Arc<Chunk<T>>> {
+        let chunk = self.chunk();
+        *self = chunk.clone().map_or(Known::New, Known::Kept);
+        chunk
+    }
+
     /// No snapshot is to keep it any more.
     fn leave(&mut self) {
-        if let Known::Kept(chunk) = self {
-            *self = Known::Left(if cfg!(planted) { Weak::new() } else { Arc::downgrade(chunk) });
+        match self {
+            Known::Kept(chunk) if cfg!(not(planted)) => *self = Known::Left(Arc::downgrade(chunk)),
+            Known::Kept(_) | Known::New => *self = Known::Left(Weak::new()),
+            Known::Left(_) => {}
         }
     }
 }
@@ -71,26 +91,39 @@ impl<T> Deref for Held<T> {
 impl<T> Rows<T> {
     /// A row of `len` values at first, none of which is made yet.
     pub fn new(len: usize) -> Rows<T> {
-        Rows { near: ways(len), room: len, known: Arc::default() }
+        let known = Arc::new(Mutex::new(Book { ways: 0, chunks: Vec::new() }));
+        Rows { near: (0..len.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect(), room: len, way: 0, known }
     }
 
     /// The way of the next snapshot, which uses these numbers and no others. What lies at others goes with the snapshots before it.
     pub fn next(&self, used: impl Iterator<Item = usize>) -> Rows<T> {
-        let mut all = locked(&self.known);
-        let mut is_used = vec![false; all.len()];
-        let mut len = 0;
+        let mut book = self.known();
+        let (mut is_used, mut room) = (Vec::new(), 0);
         for number in used {
-            len = len.max(number + 1);
-            if let Some(is_used) = is_used.get_mut(number / CHUNK) {
-                *is_used = true;
+            room = room.max(number + 1);
+            is_used.resize(is_used.len().max(room.div_ceil(CHUNK)), false);
+            is_used[number / CHUNK] = true;
+        }
+        let book = &mut *book;
+        let needed = is_used.len();
+        book.chunks.iter_mut().skip(needed).for_each(Known::leave);
+        while book.chunks.len() > needed && book.chunks.pop_if(|last| last.chunk().is_none()).is_some() {}
+        let chunks = book.chunks.len().max(needed);
+        book.chunks.resize_with(chunks, || Known::New);
+        book.chunks.shrink_to_fit();
+        is_used.resize(book.chunks.len(), false);
+        let stays = book.chunks.iter_mut().zip(is_used).map(|(known, is_used)| {
+            let near = OnceLock::new();
+            if !is_used {
+                known.leave();
+            } else if let Some(chunk) = known.stay() {
+                near.get_or_init(|| chunk);
             }
-        }
-        for (known, _) in all.iter_mut().zip(is_used).filter(|(_, is_used)| !is_used) {
-            known.leave();
-        }
-        while all.pop_if(|last| last.chunk().is_none()).is_some() {}
-        all.shrink_to_fit();
-        Rows { near: ways(len), room: len, known: Arc::clone(&self.known) }
+            near
+        });
+        let near = stays.collect::<Vec<_>>().into_iter().take(room.div_ceil(CHUNK)).collect();
+        book.ways += 1;
+        Rows { near, room, way: book.ways, known: Arc::clone(&self.known) }
     }
 
     /// Behind the highest number that this was made for.
@@ -98,7 +131,7 @@ impl<T> Rows<T> {
         self.room
     }
 
-    fn known(&self) -> MutexGuard<'_, Vec<Known<T>>> {
+    fn known(&self) -> MutexGuard<'_, Book<T>> {
         locked(&self.known)
     }
 
@@ -107,8 +140,7 @@ impl<T> Rows<T> {
         let chunk = match self.near.get(number / CHUNK).and_then(OnceLock::get) {
             Some(chunk) => chunk,
             None => {
-                let all = self.known();
-                let known = all.get(number / CHUNK)?.chunk()?;
+                let known = self.known().chunks.get(number / CHUNK)?.chunk()?;
                 self.near[number / CHUNK].get_or_init(|| known)
             }
         };
@@ -117,14 +149,27 @@ impl<T> Rows<T> {
 
     /// Looks at a value, if it was made, without keeping it for this snapshot.
     pub fn peek<R>(&self, number: usize, look: impl FnOnce(&T) -> R) -> Option<R> {
-        let known = self.known().get(number / CHUNK).and_then(Known::chunk);
+        let known = self.known().chunks.get(number / CHUNK).and_then(Known::chunk);
         known.map(|chunk| look(&chunk[number % CHUNK]))
     }
 
     /// Looks at all values that snapshots keep, with some of their neighbours.
     pub fn each(&self, look: impl FnMut(&T)) {
-        let kept: Vec<_> = self.known().iter().filter_map(Known::chunk).collect();
+        let kept: Vec<_> = self.known().chunks.iter().filter_map(Known::chunk).collect();
         kept.iter().flat_map(|chunk| chunk.iter()).for_each(look);
+    }
+
+    /// All values that snapshots that come have, with their numbers and some of their neighbours. This snapshot keeps them, too.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        let book = self.known();
+        for (at, known) in book.chunks.iter().enumerate() {
+            if let Known::Kept(chunk) = known {
+                self.near[at].get_or_init(|| Arc::clone(chunk));
+            }
+        }
+        drop(book);
+        let chunks = self.near.iter().filter_map(|(at, chunk)| Some((at, chunk.get()?)));
+        chunks.flat_map(|(at, chunk)| (at * CHUNK..).zip(chunk.iter()))
     }
 }
 
@@ -150,25 +195,26 @@ impl<T: Default> Rows<T> {
 
     #[cold]
     fn find_chunk(&self, at: usize) -> &Arc<Chunk<T>> {
-        let mut all = self.known();
-        while all.len() <= at {
-            all.push(Known::Left(Weak::new()));
+        let mut book = self.known();
+        if book.chunks.len() <= at {
+            book.chunks.resize_with(at + 1, || Known::New);
         }
-        let chunk = all[at].chunk().unwrap_or_else(|| Arc::new(std::array::from_fn(|_| T::default())));
-        all[at] = Known::Kept(Arc::clone(&chunk));
+        let is_last = self.way == book.ways;
+        let known = &mut book.chunks[at];
+        let chunk = known.chunk().unwrap_or_else(|| Arc::new(std::array::from_fn(|_| T::default())));
+        // What was left stays so while only those who had it use it.
+        *known = match known {
+            Known::Left(_) if !is_last => Known::Left(Arc::downgrade(&chunk)),
+            _ => Known::Kept(Arc::clone(&chunk)),
+        };
         // With the lock: one at a time goes here.
         self.near[at].get_or_init(|| chunk)
     }
 }
 
-/// The way to so many values that nobody has gone yet.
-fn ways<T>(len: usize) -> Growing<OnceLock<Arc<Chunk<T>>>> {
-    (0..len.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect()
-}
-
 impl<T> fmt::Debug for Rows<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rows").field("chunks", &self.known().len()).finish_non_exhaustive()
+        f.debug_struct("Rows").field("chunks", &self.known().chunks.len()).finish_non_exhaustive()
     }
 }
 
@@ -249,6 +295,16 @@ mod tests {
         assert_eq!(later.at(3).0.get(), 8);
         drop(held);
         assert_eq!(later.at(3).0.get(), 8, "it is kept again");
+        let last = later.next([40].into_iter());
+        later.at(500).0.set(5);
+        drop(last.next([40].into_iter()));
+        // Who still has what was left does not make it stay.
+        assert_eq!((later.at(500).0.get(), later.at(3).0.get()), (5, 8));
+        let numbers: Vec<usize> =
+            last.iter().filter(|(_, value)| value.0.get() != 0).map(|(at, _)| at).collect();
+        assert_eq!(numbers, [40]);
+        drop(later);
+        assert_eq!(THERE.get(), CHUNK);
     }
 }
 

@@ -18,7 +18,7 @@ use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
 use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer, yield_now};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Common};
 use crate::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};
 use crate::instance::{Instance, Live, Stopping};
 use crate::worker::{self, Worker};
@@ -57,7 +57,8 @@ pub(crate) enum Number {
 /// The numbers of a server.
 #[derive(Clone)]
 pub(crate) struct ServerNumber {
-    pub backend: Weak<Backend>,
+    pub backend: Weak<Common>,
+    pub proxy: ProxyId,
     pub server: ServerId,
     /// Its place in what threads keep.
     pub flat: u32,
@@ -65,9 +66,9 @@ pub(crate) struct ServerNumber {
 
 impl Number {
     /// What a server had that is gone.
-    pub fn server(backend: &Arc<Backend>, server: ServerId) -> Gone<Number> {
+    pub fn server(proxy: ProxyId, backend: &Backend, server: ServerId) -> Gone<Number> {
         let flat = u32::try_from(backend.flat(server)).unwrap_or(u32::MAX);
-        let number = ServerNumber { backend: Arc::downgrade(backend), server, flat };
+        let number = ServerNumber { backend: Arc::downgrade(backend.common()), proxy, server, flat };
         Gone { since: backend.since(server), what: Number::Server(number) }
     }
 
@@ -86,8 +87,12 @@ impl Number {
 
 impl ServerNumber {
     /// Whether a stream that was given its slot has not found out yet that it is gone.
-    fn is_in_use(&self) -> bool {
-        self.backend.upgrade().is_some_and(|backend| backend.is_in_use(self.server))
+    fn is_in_use(&self, now: &Instance) -> bool {
+        let Some(common) = self.backend.upgrade() else { return false };
+        // While somebody is served by a former backend it may be anything.
+        let here = now.backends.get(self.proxy.0 as usize);
+        let here = here.filter(|backend| Arc::ptr_eq(backend.common(), &common));
+        here.is_none_or(|backend| backend.is_in_use(self.server))
     }
 }
 
@@ -411,13 +416,12 @@ impl Release {
     fn give(&self, number: &Number) {
         let Some(live) = self.live.upgrade() else { return };
         match number {
-            Number::Server(number) if number.is_in_use() => {
-                locked(&live.changes.gone).push(Number::Server(number.clone()));
-            }
             Number::Server(number) => {
-                if let Some(now) = live.current() {
-                    now.servers.forget_peaks(number.flat as usize);
+                let Some(now) = live.current() else { return };
+                if number.is_in_use(&now) {
+                    return locked(&live.changes.gone).push(Number::Server(number.clone()));
                 }
+                now.servers.forget_peaks(number.flat as usize);
                 match number.backend.upgrade() {
                     // The place goes with the number.
                     Some(backend) if backend.has_own_place(number.server) => {

@@ -153,7 +153,7 @@ impl ChangeSet {
         let mut lost: HashMap<ProxyId, HashSet<ServerId>> = HashMap::new();
         for old in &self.old_servers {
             if let Some(backend) = now.backends.get(old.proxy.0 as usize) {
-                gone.push(Number::server(backend, old.server));
+                gone.push(Number::server(old.proxy, backend, old.server));
             }
             lost.entry(old.proxy).or_default().insert(old.server);
             let_go(now, old);

@@ -373,9 +373,15 @@ impl Instance {
         next
     }
 
-    /// What is counted of servers that it has not goes with the snapshots before it, and what is counted of those that it has does not
-    /// stay with those.
+    /// What is kept of servers that it has not goes with the snapshots before it, and what is kept of those that it has does not stay
+    /// with those.
     fn renew_rows(&mut self) {
+        let renewed = self.config.proxies.iter().filter_map(|proxy| {
+            let at = proxy.id.0 as usize;
+            let backend = self.backends.get(at)?;
+            Some((at, if backend.suits(proxy) { Arc::clone(backend) } else { Arc::new(backend.next(proxy)) }))
+        });
+        self.backends = Backends::of(renewed.collect());
         let used = self.config.proxies.iter().flat_map(|proxy| {
             let backend = self.backends.get(proxy.id.0 as usize);
             proxy.servers.iter().filter_map(move |server| Some(backend?.flat(server.id)))

@@ -181,7 +181,7 @@ impl Next {
         // From here on, a stream that still follows the one before finds what it may be given. Until all is done it is balanced as
         // before: ten thousand servers that come and go are one change, not as many.
         live.set_current(&next);
-        let held: Vec<_> = base.backends.iter().map(|backend| backend.hold()).collect();
+        let held: Vec<_> = next.backends.iter().map(|backend| backend.hold()).collect();
         for ((proxy, server), flat) in added.iter().zip(places) {
             // A backend that is new has its servers.
             if let Some(flat) = flat {
@@ -274,7 +274,7 @@ impl Follows {
         if let Some(backend) = base.backends.get(id.0 as usize) {
             for server in before.servers.iter().filter(|server| !stay.contains(&server.id)) {
                 self.removed.push((Arc::clone(backend), server.clone(), id));
-                self.gone.push(Number::server(backend, server.id));
+                self.gone.push(Number::server(id, backend, server.id));
             }
         }
         self.gone.extend(lost_listeners(base, before, Some(proxy)));
@@ -283,7 +283,8 @@ impl Follows {
     /// A proxy is gone, with all that it had.
     fn end(&mut self, base: &Instance, before: &Proxy) {
         if let Some(backend) = base.backends.get(before.id.0 as usize) {
-            self.gone.extend(before.servers.iter().map(|server| Number::server(backend, server.id)));
+            let numbers = before.servers.iter().map(|server| Number::server(before.id, backend, server.id));
+            self.gone.extend(numbers);
             self.left.extend(before.servers.iter().map(|server| (before.id, server.clone())));
         }
         self.gone.extend(lost_listeners(base, before, None));

@@ -116,7 +116,7 @@ impl Copies {
 
 impl Backend {
     pub(super) fn is_changed(&self, server: ServerId) -> bool {
-        self.servers[server.0 as usize].version.load(Ordering::Acquire) != 0
+        self.servers.at(server.0 as usize).version.load(Ordering::Acquire) != 0
     }
 
     /// What a server is called and where it is reached now. Takes a lock when that is not as configured: not for traffic.
@@ -173,7 +173,7 @@ impl Backend {
         let moves = moves.wrapping_add(u32::from(is_moved));
         all.insert(server.id, Arc::new(Changed { identity: new, moves, version }));
         // Whoever sees the number finds what belongs to it.
-        self.servers[server.id.0 as usize].version.store(version, Ordering::Release);
+        self.servers.at(server.id.0 as usize).version.store(version, Ordering::Release);
         drop(all);
         if is_placed_anew {
             self.balancer.set_node_key(ServerIndex(server.id.0), node_key);
@@ -236,7 +236,7 @@ impl Worker {
     /// What a server is called and where it is reached, unless that is as configured.
     #[inline]
     pub fn changed(&self, proxy: ProxyId, server: ServerId) -> Option<Rc<Changed>> {
-        let version = self.backend(proxy).servers[server.0 as usize].version.load(Ordering::Acquire);
+        let version = self.backend(proxy).servers.at(server.0 as usize).version.load(Ordering::Acquire);
         if version == 0 { None } else { self.copy_of_changed(proxy, server, version) }
     }
 

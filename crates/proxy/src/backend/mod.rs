@@ -23,6 +23,7 @@ pub mod track;
 mod transition;
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -30,7 +31,7 @@ use thalweg_balance::{
     Balancer, LoadNow, Place, Priority, Queue, ServerIndex, ServerSpec, ServerView, Settings, Turn,
 };
 use thalweg_config::model::{self, Proxy, Server, ServerId};
-use thalweg_live::{FreeNumbers, Growing};
+use thalweg_live::{FreeNumbers, Rows};
 use thalweg_runtime::{Reason, TaskId};
 use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 
@@ -39,12 +40,28 @@ use state::ServerState;
 
 use crate::operator::{Service, UpTime};
 
-/// See the module's documentation.
+/// See the module's documentation. The way of one or more snapshots to it, which keeps what their servers have.
 pub struct Backend {
+    common: Arc<Common>,
+    /// By number.
+    servers: Rows<ServerState>,
+    /// How many servers there were when this was made.
+    made_for: usize,
+}
+
+impl Deref for Backend {
+    type Target = Common;
+
+    #[inline]
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+/// What is there once per backend, whatever snapshots have it.
+pub struct Common {
     id: model::ProxyId,
     pub balancer: Balancer,
-    /// By number; those behind the last one that is in use are as if they were not there.
-    servers: Growing<ServerState>,
     /// Of servers.
     numbers: FreeNumbers,
     /// Servers of the file, and the flat number of the first of them.
@@ -74,6 +91,18 @@ pub struct Backend {
     dynamic_cookies: Mutex<identity::DynamicCookies>,
     /// Which servers are worse than others.
     watch: outliers::Watch,
+}
+
+impl Common {
+    /// Whether the number of a server has a place of its own in what threads keep, whoever has the number.
+    pub(crate) fn has_own_place(&self, server: ServerId) -> bool {
+        server.0 < self.configured
+    }
+
+    /// Nobody knows the server of that number any more.
+    pub(crate) fn give_number(&self, server: ServerId) {
+        self.numbers.give(server.0);
+    }
 }
 
 /// See [`Backend::hold`].
@@ -159,15 +188,9 @@ impl Backend {
         let settings = settings(proxy);
         let by_load = goes_by_load(proxy);
         let limited = proxy.servers.iter().any(|s| s.maxconn != 0);
-        let backend = Backend {
+        let common = Common {
             id: proxy.id,
             balancer: Balancer::new(settings, &specs),
-            servers: proxy
-                .servers
-                .iter()
-                .zip(first_flat..)
-                .map(|(server, flat)| ServerState::of(server, flat, since))
-                .collect(),
             numbers: FreeNumbers::from(specs.len() as u32),
             configured: specs.len() as u32,
             first_flat,
@@ -187,18 +210,46 @@ impl Backend {
             dynamic_cookies: Mutex::new(identity::DynamicCookies::of(proxy)),
             watch: outliers::Watch::default(),
         };
+        let servers = Rows::<ServerState>::new(proxy.servers.len());
+        for (server, flat) in proxy.servers.iter().zip(first_flat..) {
+            servers.at(server.id.0 as usize).begin(server, flat, since);
+        }
+        let backend = Backend { common: Arc::new(common), servers, made_for: proxy.servers.len() };
         backend.usable.store(backend.usable_now(), Ordering::SeqCst);
         backend
     }
 
     fn state(&self, server: ServerId) -> &ServerState {
-        &self.servers[server.0 as usize]
+        self.servers.at(server.0 as usize)
     }
 
     /// The states of all numbers that are in use, and of some that are not: those are down, and nobody waits for them.
     fn states(&self) -> impl Iterator<Item = &ServerState> {
-        let end = self.numbers.end() as usize;
-        (0..end).map(|number| &self.servers[number])
+        self.servers.iter().map(|(_, state)| state)
+    }
+
+    /// The way of the next snapshot, in which the backend has these servers and no others.
+    pub(crate) fn next(&self, now: &Proxy) -> Backend {
+        let servers = self.servers.next(now.servers.iter().map(|server| server.id.0 as usize));
+        Backend { common: Arc::clone(&self.common), servers, made_for: now.servers.len() }
+    }
+
+    /// Servers for which memory is taken, their neighbours included.
+    pub fn made(&self) -> usize {
+        let mut made = 0;
+        self.servers.each(|_| made += 1);
+        made
+    }
+
+    /// Whether it was made for as many servers, with numbers up to the same.
+    pub(crate) fn suits(&self, proxy: &Proxy) -> bool {
+        let room = proxy.servers.iter().map(|server| server.id.0 as usize + 1).max().unwrap_or(0);
+        (self.made_for, self.servers.room()) == (proxy.servers.len(), room)
+    }
+
+    /// What all snapshots share of it.
+    pub(crate) fn common(&self) -> &Arc<Common> {
+        &self.common
     }
 
     /// Where threads keep what is theirs of a server.
@@ -231,16 +282,6 @@ impl Backend {
         self.state(server).flat.store(flat, Ordering::Relaxed);
     }
 
-    /// Whether the number of a server has a place of its own in what threads keep, whoever has the number.
-    pub(crate) fn has_own_place(&self, server: ServerId) -> bool {
-        server.0 < self.configured
-    }
-
-    /// Nobody knows the server of that number any more.
-    pub(crate) fn give_number(&self, server: ServerId) {
-        self.numbers.give(server.0);
-    }
-
     /// The first snapshot that has a server.
     pub(crate) fn since(&self, server: ServerId) -> u64 {
         self.state(server).since.load(Ordering::Relaxed)
@@ -248,7 +289,8 @@ impl Backend {
 
     /// Whether anybody has a slot on a server, or waits for one: who was given its slot may not know yet that it is gone.
     pub(crate) fn is_in_use(&self, server: ServerId) -> bool {
-        self.balancer.load(ServerIndex(server.0)).total() != 0 || !self.state(server).queue.is_empty()
+        let waits = self.servers.peek(server.0 as usize, |state| !state.queue.is_empty());
+        self.balancer.load(ServerIndex(server.0)).total() != 0 || waits == Some(true)
     }
 
     /// A server joins the others with snapshot `since`. Its number is not in use, and `flat` is where threads keep what is theirs of
@@ -276,7 +318,7 @@ impl Backend {
 
     /// The part of a server's state that changes rarely.
     pub(crate) fn service(&self, server: ServerId) -> &Service {
-        &self.servers[server.0 as usize].service
+        &self.servers.at(server.0 as usize).service
     }
 
     /// A server's limit changed: whoever waits may fit now.
@@ -286,7 +328,7 @@ impl Backend {
 
     /// Whether a server is up.
     pub fn is_up(&self, server: ServerId) -> bool {
-        self.servers[server.0 as usize].up.load(Ordering::Relaxed)
+        self.servers.at(server.0 as usize).up.load(Ordering::Relaxed)
     }
 
     /// Whether new requests may go to a server: it is up, not draining, and its weight is not zero.
@@ -310,7 +352,7 @@ impl Backend {
 
     /// The weight an operator gave a server.
     pub fn weight(&self, server: ServerId) -> u32 {
-        self.servers[server.0 as usize].weight.load(Ordering::Relaxed)
+        self.servers.at(server.0 as usize).weight.load(Ordering::Relaxed)
     }
 
     /// Requests that wait for any server.
@@ -320,12 +362,12 @@ impl Backend {
 
     /// Requests that wait for this server.
     pub fn server_queue_len(&self, server: ServerId) -> u32 {
-        u32::try_from(self.servers[server.0 as usize].queue.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.servers.at(server.0 as usize).queue.len()).unwrap_or(u32::MAX)
     }
 
     /// The most requests that waited at once for any server, and for this one when it is given.
     pub fn queue_max(&self, server: Option<ServerId>) -> u32 {
-        server.map_or(&self.queue_max, |s| &self.servers[s.0 as usize].queue_max).load(Ordering::Relaxed)
+        server.map_or(&self.queue_max, |s| &self.servers.at(s.0 as usize).queue_max).load(Ordering::Relaxed)
     }
 
     /// Starts those maxima anew.
@@ -351,7 +393,7 @@ impl Backend {
     }
 
     fn limit(&self, server: ServerIndex, backend_requests: u32) -> u32 {
-        let state = &self.servers[server.0 as usize];
+        let state = self.servers.at(server.0 as usize);
         state.limits().now(backend_requests, self.fullconn(), state.transition.ramp())
     }
 
@@ -369,7 +411,7 @@ impl Backend {
     /// those that wait for any are served.
     fn set_up(&self, server: ServerId, up: bool) {
         let index = ServerIndex(server.0);
-        if self.servers[server.0 as usize].up.swap(up, Ordering::SeqCst) == up {
+        if self.servers.at(server.0 as usize).up.swap(up, Ordering::SeqCst) == up {
             return;
         }
         self.service(server).up_time.changed(up);
@@ -379,7 +421,7 @@ impl Backend {
         if up {
             self.serve_queue(index);
         } else {
-            let tokens = self.servers[server.0 as usize].queue.drain();
+            let tokens = self.servers.at(server.0 as usize).queue.drain();
             for token in tokens {
                 self.hand_over(Turn { token, turn: 0 }, GONE);
             }
@@ -388,7 +430,7 @@ impl Backend {
 
     /// Changes a server's weight, 0 to 256.
     pub fn set_weight(&self, server: ServerId, weight: u32) {
-        self.servers[server.0 as usize].weight.store(weight, Ordering::SeqCst);
+        self.servers.at(server.0 as usize).weight.store(weight, Ordering::SeqCst);
         self.balancer.set_weight(ServerIndex(server.0), weight);
         self.count_usable();
         self.serve_queue(ServerIndex(server.0));
@@ -429,7 +471,7 @@ impl Backend {
         if !self.counts() {
             return Some(Slot { server, counted: false });
         }
-        let state = &self.servers[server.0 as usize];
+        let state = self.servers.at(server.0 as usize);
         if state.limits().maxconn == 0 {
             self.balancer.conn_started(server);
             return Some(Slot { server, counted: true });
@@ -445,14 +487,14 @@ impl Backend {
             return;
         }
         self.balancer.conn_ended(slot.server);
-        if self.servers[slot.server.0 as usize].limits().maxconn != 0 {
+        if self.servers.at(slot.server.0 as usize).limits().maxconn != 0 {
             self.serve_queue(slot.server);
         }
     }
 
     /// Hands free slots of a server to whoever waits for it.
     fn serve_queue(&self, server: ServerIndex) {
-        let state = &self.servers[server.0 as usize];
+        let state = self.servers.at(server.0 as usize);
         let id = ServerId(server.0);
         // Who is ejected serves those that wait for it.
         let usable = self.is_usable(id) && (!self.is_ejected(id) || self.takes_part(id));
@@ -498,7 +540,7 @@ impl Backend {
     ) -> Option<Queued> {
         let (queue, max) = match server {
             Some(s) => {
-                let state = &self.servers[s.0 as usize];
+                let state = self.servers.at(s.0 as usize);
                 (&state.queue, state.maxqueue.load(Ordering::Relaxed) as usize)
             }
             None => (&self.queue, 0),
@@ -510,14 +552,15 @@ impl Backend {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
             return None;
         };
-        let most = server.map_or(&self.queue_max, |s| &self.servers[s.0 as usize].queue_max);
+        let most = server.map_or(&self.queue_max, |s| &self.servers.at(s.0 as usize).queue_max);
         most.fetch_max(u32::try_from(queue.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
         let queued = Queued { ticket, token, place, server };
         // A slot may have come free between the failed attempt and the push; then nobody else would look.
         match server {
             Some(s) => self.serve_queue(s),
             None => {
-                for id in (0..self.numbers.end()).map(ServerId) {
+                for (number, _) in self.servers.iter() {
+                    let id = ServerId(number as u32);
                     if self.is_usable(id) && self.takes_part(id) {
                         self.serve_queue(ServerIndex(id.0));
                     }
@@ -540,7 +583,7 @@ impl Backend {
     /// and `%bq`.
     pub fn waited_for(&self, queued: &Queued) -> u32 {
         let queue = match queued.server {
-            Some(s) => &self.servers[s.0 as usize].queue,
+            Some(s) => &self.servers.at(s.0 as usize).queue,
             None => &self.queue,
         };
         let turn = match queued.grant() {
@@ -554,7 +597,7 @@ impl Backend {
     /// either use it or give it back with [`Backend::end`].
     pub fn leave_queue(&self, queued: Queued) -> Option<Slot> {
         let queue = match queued.server {
-            Some(s) => &self.servers[s.0 as usize].queue,
+            Some(s) => &self.servers.at(s.0 as usize).queue,
             None => &self.queue,
         };
         if queue.remove(queued.place) {
@@ -585,7 +628,7 @@ pub struct Limited<'a> {
 
 impl ServerView for Limited<'_> {
     fn is_full(&self, server: ServerIndex, load: LoadNow) -> bool {
-        let state = &self.backend.servers[server.0 as usize];
+        let state = self.backend.servers.at(server.0 as usize);
         if state.limits().maxconn == 0 {
             return false;
         }
@@ -599,7 +642,7 @@ impl ServerView for Limited<'_> {
     }
 
     fn queue_is_full(&self, server: ServerIndex, _load: LoadNow) -> bool {
-        let state = &self.backend.servers[server.0 as usize];
+        let state = self.backend.servers.at(server.0 as usize);
         state.limits().queue_is_full(state.queue.len())
     }
 }

@@ -397,7 +397,7 @@ impl Standing {
 impl Backend {
     /// Where a server stands.
     pub fn standing(&self, server: ServerId) -> Standing {
-        *self.servers[server.0 as usize].standing.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.servers.at(server.0 as usize).standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server that this one tracks may stand elsewhere than before.
@@ -429,7 +429,7 @@ impl Backend {
     /// Changes where a server stands, and makes traffic follow. The lock is held meanwhile, so that the last change is
     /// the one that traffic sees.
     fn change<R>(&self, server: ServerId, f: impl FnOnce(&mut Standing) -> R) -> R {
-        let state = &self.servers[server.0 as usize];
+        let state = self.servers.at(server.0 as usize);
         let mut standing = state.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *standing;
         let result = f(&mut standing);
@@ -460,14 +460,14 @@ impl Backend {
 
     /// Where a server stood before, the oldest first, at most [`PAST_MAX`] changes of it.
     pub fn past(&self, server: ServerId) -> Vec<Past> {
-        let past = self.servers[server.0 as usize].past.lock();
+        let past = self.servers.at(server.0 as usize).past.lock();
         past.unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
     /// Gives a server a standing before there is traffic; what it was before is nobody's past.
     pub(super) fn restore_standing(&self, server: ServerId, f: impl FnOnce(&mut Standing)) {
         self.change(server, f);
-        let state = &self.servers[server.0 as usize];
+        let state = self.servers.at(server.0 as usize);
         state.past.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -545,7 +545,7 @@ impl Backend {
     fn set_closing(&self, server: ServerId, closing: bool) {
         use std::sync::atomic::Ordering;
         let index = ServerIndex(server.0);
-        if self.servers[server.0 as usize].closing.swap(closing, Ordering::SeqCst) == closing {
+        if self.servers.at(server.0 as usize).closing.swap(closing, Ordering::SeqCst) == closing {
             return;
         }
         self.balancer.set_drain(index, closing);

@@ -1,6 +1,6 @@
 //! The live state of one server, for as long as some snapshot has it.
 //!
-//! It lies at the server's number in a row that grows ([`thalweg_live::Growing`]), shared by all snapshots. So all of it is
+//! It lies at the server's number in rows ([`thalweg_live::Rows`]) that snapshots share. So all of it is
 //! words and locks, which [`ServerState::begin`] sets for the server that has the number from then on.
 
 use std::collections::VecDeque;
@@ -78,14 +78,8 @@ impl Default for ServerState {
 }
 
 impl ServerState {
-    /// That of a server of all snapshots from `since` on, at `flat` in what threads have.
-    pub fn of(server: &Server, flat: u32, since: u64) -> ServerState {
-        let state = ServerState::default();
-        state.begin(server, flat, since);
-        state
-    }
-
-    /// From now on it is that of this server. Nobody uses the number meanwhile.
+    /// From now on it is that of this server, which all snapshots from `since` on have, at `flat` in what threads have. Nobody uses the
+    /// number meanwhile.
     pub fn begin(&self, server: &Server, flat: u32, since: u64) {
         let standing = Standing::new(server);
         self.flat.store(flat, Ordering::Relaxed);

@@ -70,7 +70,7 @@ impl Transition {
 impl Backend {
     /// A number that grows when the streams on a server must end: a stream keeps the number it began with.
     pub fn shut_epoch(&self, server: ServerId) -> u32 {
-        self.servers[server.0 as usize].transition.shut_epoch.load(Ordering::Relaxed)
+        self.servers.at(server.0 as usize).transition.shut_epoch.load(Ordering::Relaxed)
     }
 
     /// Whether the streams on a server were last ended because it is a backup and an active server is back, rather than
@@ -82,7 +82,7 @@ impl Backend {
     /// The percentage of its weight that a server has during a slow start, for the statistics. Algorithms whose weights do
     /// not change give it all of it.
     pub fn throttle(&self, server: ServerId) -> Option<u32> {
-        let transition = &self.servers[server.0 as usize].transition;
+        let transition = &self.servers.at(server.0 as usize).transition;
         let warms_up = transition.since_ms.load(Ordering::Relaxed) != 0;
         warms_up.then(|| if self.balancer.is_static() { 100 } else { transition.ramp() })
     }
@@ -95,7 +95,7 @@ impl Backend {
 
     /// Ends the streams on a server, wherever they are.
     pub fn shut_sessions(&self, server: ServerId) {
-        self.servers[server.0 as usize].transition.shut(false);
+        self.servers.at(server.0 as usize).transition.shut(false);
         wake_all_sessions();
     }
 
@@ -114,7 +114,7 @@ impl Backend {
 
     /// A server just went down (`up` false) or came back.
     pub(super) fn follow_up(&self, server: ServerId, up: bool) {
-        let transition = &self.servers[server.0 as usize].transition;
+        let transition = &self.servers.at(server.0 as usize).transition;
         if !up {
             transition.since_ms.store(0, Ordering::SeqCst);
             if transition.shuts_on_down.load(Ordering::Relaxed) {
@@ -140,7 +140,7 @@ impl Backend {
 
     /// A server that came up `age_ms` ago, in a former process, goes on with its slow start. To be called before there are threads.
     pub(super) fn go_on_warming(&self, server: ServerId, age_ms: u64) {
-        let transition = &self.servers[server.0 as usize].transition;
+        let transition = &self.servers.at(server.0 as usize).transition;
         let now = clock::now_ms();
         let since = now.saturating_sub(age_ms);
         if since > 0 && age_ms < transition.slowstart_ms() {
@@ -151,7 +151,7 @@ impl Backend {
 
     /// Has the calling thread carry a server's slow start on, if it is in one.
     pub(crate) fn watch_warming(&self, worker: &Worker, server: ServerId) {
-        let since = self.servers[server.0 as usize].transition.since_ms.load(Ordering::SeqCst);
+        let since = self.servers.at(server.0 as usize).transition.since_ms.load(Ordering::SeqCst);
         if since != 0 {
             spawn(&SLOWSTART, keep_warming(Rc::clone(worker.own()), self.id, server, since));
         }
@@ -165,7 +165,7 @@ impl Backend {
 
     /// One step of the slow start that began at `since`. False when it is over.
     fn warm_up(&self, server: ServerId, since: u64, now: u64) -> bool {
-        let transition = &self.servers[server.0 as usize].transition;
+        let transition = &self.servers.at(server.0 as usize).transition;
         if transition.since_ms.load(Ordering::SeqCst) != since {
             return false;
         }
