@@ -74,6 +74,22 @@ fn without_a_format_connections_are_logged_when_they_begin() {
     });
 }
 
+/// As HAProxy 3.5-dev5 has it: -1 is for requests without an answer.
+#[test]
+fn what_is_not_http_has_status_0() {
+    each_driver(|io| {
+        let server = server();
+        let text = format!("listen fe\nbind <@fe>\nlog-format %ST\nserver s {}\n", server.addr);
+        let proxy = Setup::tcp(&text).start(io);
+        let mut conn = proxy.connect();
+        conn.half_close();
+        conn.ended();
+        assert_eq!(proxy.log(), "0");
+        drop(conn);
+        proxy.finish(server);
+    });
+}
+
 #[test]
 fn broken_proxy_headers_are_named() {
     each_driver(|io| {
@@ -96,7 +112,7 @@ fn broken_proxy_headers_are_named() {
         check("hello\r\n", " fe/b1: Received something which does not look like a PROXY protocol header", "");
         check("PROXY TCP4 x\r\n", " fe/b1: Received an invalid PROXY protocol header", "");
         check("PROXY TCP5 x\r\n", " fe/b1: Received an unhandled protocol in the PROXY protocol header", "");
-        check("PROX", "E sess_killed 14", "error-log-format \"E %OG %[fc_err]\"");
+        check("PROX", "E sess_killed 14 0", "error-log-format \"E %OG %[fc_err] %ST\"");
         drop(server);
     });
 }

@@ -240,7 +240,8 @@ impl Alias {
             Alias::QueueTime => out.int(timers.tw(), false),
             Alias::ServerBytes => out.int(stream.res_bytes_in as i64, early),
             Alias::ClientBytes => out.int(stream.req_bytes_in as i64, false),
-            Alias::Status => out.int(stream.status.into(), false),
+            // A stream that is none of HTTP has 0 there, one of HTTP without an answer -1.
+            Alias::Status => out.int(if stream.is_http { stream.status.into() } else { 0 }, false),
             Alias::ActiveConnections => out.int(stream.counts.process.into(), false),
             Alias::FrontendConnections => out.int(stream.counts.frontend.into(), false),
             Alias::BackendConnections => out.int(stream.counts.backend.into(), false),
@@ -368,7 +369,7 @@ impl Alias {
             Alias::FrontendConnections => {
                 out.int(world.proxy_figures(cx.session.frontend).conn.into(), false)
             }
-            Alias::Status => out.int(-1, false),
+            Alias::Status => out.int(0, false),
             Alias::ServerBytes
             | Alias::ClientBytes
             | Alias::Retries
