@@ -223,7 +223,11 @@ pub async fn run(
             let call = Call { session: &mut *session, output: &mut *output, input, args, payload };
             let reply = match command.run {
                 Run::Now(run) => run(call),
-                Run::Waiting(run) => run(call).await?,
+                Run::Waiting(run) => {
+                    let reply = run(call).await;
+                    thalweg_runtime::set_nice(crate::NICE);
+                    reply?
+                }
                 Run::Missing(what) => missing(command.words, what),
             };
             if is_change(command) && !matches!(reply, Reply::Message(Level::Error, _)) {

@@ -42,7 +42,7 @@ static ACCEPT: Kind = Kind::new("cli-accept");
 static SESSION: Kind = Kind::new("cli");
 
 /// The CLI comes before all traffic: who asks why a thread is slow must get an answer from it.
-const NICE: i16 = thalweg_runtime::NICE_MIN;
+pub(crate) const NICE: i16 = thalweg_runtime::NICE_MIN;
 
 /// Pause after the process ran out of descriptors, in milliseconds.
 const EXHAUSTED_PAUSE_MS: u64 = 100;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use thalweg_proxy::connection::transport::Transport;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::{timer, yield_now};
+use thalweg_runtime::{set_nice, timer, yield_now};
 use thalweg_syntax::carry::restore;
 
 use crate::json::Converter;
@@ -143,7 +143,7 @@ impl Output {
         self.rows += 1;
         if self.rows == ROWS_PER_TURN {
             self.rows = 0;
-            yield_now().await;
+            give_way().await;
         }
         Ok(())
     }
@@ -171,8 +171,49 @@ impl Output {
     }
 }
 
+/// Lets others run, in the order in which they came. A command comes before all traffic when it begins ([`crate::NICE`]); were it to come
+/// back like that, all traffic of its thread would wait for its end. It is a task like others from here to there.
+pub async fn give_way() {
+    set_nice(0);
+    yield_now().await;
+}
+
 /// Waits for a future for a limited time.
 async fn within<F: Future>(timeout_ms: Option<u64>, future: F) -> io::Result<F::Output> {
     let deadline = timeout_ms.map(timer::deadline_in);
     timer::timeout_at(deadline, future).await.map_err(|_| io::ErrorKind::TimedOut.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use thalweg_runtime::driver::sim::{self, SimConfig};
+    use thalweg_runtime::{Class, Kind, SpawnOptions, spawn, spawn_with};
+
+    use super::*;
+
+    static TASK: Kind = Kind::new("test");
+
+    /// A command begins before a request that came earlier, which then waits for one turn of it, and not for its end.
+    #[test]
+    fn who_gives_way_is_a_task_like_others() {
+        let report = sim::run(1, SimConfig::faultless(), |_| async {
+            let (turns, seen) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(None)));
+            let (told, looks) = (Rc::clone(&seen), Rc::clone(&turns));
+            spawn(&TASK, async move { told.set(Some(looks.get())) });
+            let options = SpawnOptions { class: Class::Normal, nice: crate::NICE };
+            let command = Rc::clone(&turns);
+            spawn_with(&TASK, options, async move {
+                for turn in 1..100 {
+                    command.set(turn);
+                    give_way().await;
+                }
+            });
+            timer::sleep(1).await;
+            assert_eq!((seen.get(), turns.get()), (Some(1), 99));
+        });
+        report.check().expect("nothing is left");
+    }
 }

@@ -10,7 +10,7 @@ use std::io;
 
 use thalweg_config::model::CliLevel::{Operator, User};
 use thalweg_proxy::Instance;
-use thalweg_runtime::{clock, yield_now};
+use thalweg_runtime::clock;
 use thalweg_sample::cast::{parse_ip4, parse_ip6, v6_to_v4};
 use thalweg_sample::value::leading_int;
 use thalweg_stick::data::Shape;
@@ -19,7 +19,7 @@ use thalweg_syntax::carry::restore;
 
 use crate::command::{Call, Command, Run};
 use crate::json;
-use crate::output::Reply;
+use crate::output::{Reply, give_way};
 
 /// What this family adds to the table.
 pub static COMMANDS: &[Command] = &[
@@ -318,10 +318,23 @@ impl Top {
                 }
             }
             if number % AT_ONCE == AT_ONCE - 1 {
-                yield_now().await;
+                give_way().await;
             }
         }
         best.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(number)))| number).collect()
+    }
+}
+
+/// Takes away every entry that is due, before all are looked at.
+async fn expire(table: &Table) {
+    let now_ms = clock::now_ms();
+    while table.expire(now_ms, AT_ONCE as usize) {
+        give_way().await;
+    }
+    for shard in 0..table.shards() {
+        if table.expire_exactly(shard, now_ms) >= AT_ONCE {
+            give_way().await;
+        }
     }
 }
 
@@ -332,7 +345,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     let Some(name) = args.first() else {
         // The last one first, as in the reference.
         for table in instance.tables.iter().rev() {
-            table.expire_exactly(clock::now_ms());
+            expire(table).await;
             output.text.push_str(&head(table));
             output.end_row().await?;
         }
@@ -367,7 +380,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
             Err(reply) => return Ok(reply),
         },
     };
-    table.expire_exactly(now_ms);
+    expire(table).await;
     output.text.push_str(&head(table));
     if let Some(top) = top {
         for number in top.find(table, &conditions).await {
@@ -429,7 +442,7 @@ async fn clear(call: Call<'_>) -> io::Result<Reply> {
             table.remove(entry);
         }
         if number % AT_ONCE == AT_ONCE - 1 {
-            yield_now().await;
+            give_way().await;
         }
     }
     Ok(Reply::Done)

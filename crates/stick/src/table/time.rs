@@ -31,23 +31,28 @@ impl Table {
         })
     }
 
-    /// Takes away every entry that is due, also those of the slot that is not over. Looks at all of that slot: for whoever
-    /// is about to look at all entries anyway.
-    pub fn expire_exactly(&self, now_ms: u64) {
-        self.expire(now_ms, usize::MAX);
+    /// Shares of the entries that are below a lock each: see [`Table::expire_exactly`].
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Takes away the entries of a shard that are due in the slot that is not over, which [`Table::expire`] leaves. Looks at all of that
+    /// slot, and returns how many these were: for whoever is about to look at all entries anyway.
+    pub fn expire_exactly(&self, shard: usize, now_ms: u64) -> u32 {
         if self.spec.expire_ms == 0 {
-            return;
+            return 0;
         }
-        for shard in &self.shards {
-            let mut queue = shard.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut next = queue.first(now_ms / self.slot_ms);
-            while let Some(at) = next {
-                next = queue.after(&self.arena, at);
-                if self.is_over(self.values_at(at), now_ms) {
-                    self.take_away(&mut queue, at, 0);
-                }
+        let mut queue = self.shards[shard].queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = queue.first(now_ms / self.slot_ms);
+        let mut looked = 0;
+        while let Some(at) = next {
+            looked += 1;
+            next = queue.after(&self.arena, at);
+            if self.is_over(self.values_at(at), now_ms) {
+                self.take_away(&mut queue, at, 0);
             }
         }
+        looked
     }
 
     pub(super) fn expire_shard(&self, queue: &mut Queue, now_ms: u64, left: &mut usize) {
