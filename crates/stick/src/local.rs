@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::data::Event;
-use crate::entry::{GONE, TRACKER, Tracked, Values, trackers};
+use crate::entry::{Entry, GONE, LOOKER, TRACKER, Tracked, Values, trackers};
 use crate::key::Key;
 use crate::layout::header;
 use crate::sync::Ordering;
@@ -46,25 +46,48 @@ impl Local {
     /// # Errors
     /// When there is no room.
     pub fn track(&self, key: Key, event: Event, now_ms: u64) -> Result<Tracked, Refused> {
-        let Some(mark) = key.mark() else {
-            let values = self.find_or_insert(key, now_ms)?.begin_tracking();
-            return Ok(self.begin(values, event, now_ms));
+        let values = match self.recall(key, TRACKER, now_ms) {
+            Some(values) => values,
+            None => self.find_and_remember(key, now_ms)?.begin_tracking(),
         };
+        Ok(self.begin(values, event, now_ms))
+    }
+
+    /// As [`Table::find_or_insert`]. An entry that this thread found last is found again without a search.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn entry(&self, key: Key, now_ms: u64) -> Result<Entry<'_>, Refused> {
+        match self.recall(key, LOOKER, now_ms) {
+            Some(values) => Ok(Entry { table: self, at: values.at }),
+            None => self.find_and_remember(key, now_ms),
+        }
+    }
+
+    /// Where the entry of a key with this mark is remembered.
+    #[inline]
+    fn recent(&self, mark: u32) -> &Cell<Recent> {
         // The upper bits of a product depend on all bits of the mark.
         let slot = mark.wrapping_mul(0x9e37_79b1) >> (u32::BITS - REMEMBERED.ilog2());
-        let recent = &self.0.recent[slot as usize];
-        let Recent { mark: known, at } = recent.get();
-        if known == mark
-            && let Some(at) = at.checked_sub(1)
-        {
-            let values = self.values_at(at);
-            if self.hold_again(values, key, now_ms) {
-                return Ok(self.begin(values, event, now_ms));
-            }
+        &self.0.recent[slot as usize]
+    }
+
+    /// The entry of a key if it is the one that is remembered, held from now on by one of `holder`.
+    #[inline]
+    fn recall(&self, key: Key, holder: u32, now_ms: u64) -> Option<Values<'_>> {
+        let mark = key.mark()?;
+        let Recent { mark: known, at } = self.recent(mark).get();
+        let at = at.checked_sub(1).filter(|_| known == mark)?;
+        let values = self.values_at(at);
+        self.hold_again(values, key, holder, now_ms).then_some(values)
+    }
+
+    fn find_and_remember(&self, key: Key, now_ms: u64) -> Result<Entry<'_>, Refused> {
+        let entry = self.find_or_insert(key, now_ms)?;
+        if let Some(mark) = key.mark() {
+            self.recent(mark).set(Recent { mark, at: entry.number() + 1 });
         }
-        let values = self.find_or_insert(key, now_ms)?.begin_tracking();
-        recent.set(Recent { mark, at: values.at + 1 });
-        Ok(self.begin(values, event, now_ms))
+        Ok(entry)
     }
 
     /// An entry that is held from now on.
@@ -75,21 +98,21 @@ impl Local {
         Tracked::new(self.clone(), values.at)
     }
 
-    /// Holds an entry as one who tracks it, if it is that of a key and not over. No word of the table is needed to know: a
+    /// Holds an entry as one of `holder`, if it is that of a key and not over. No word of the table is needed to know: a
     /// key has one entry, and as long as an entry is held its key stays.
     #[inline]
-    fn hold_again(&self, values: Values, key: Key, now_ms: u64) -> bool {
+    fn hold_again(&self, values: Values, key: Key, holder: u32, now_ms: u64) -> bool {
         let holders = &values.words.narrow[header::HOLDERS];
         let seen = holders.load(Ordering::Acquire);
         if seen & GONE != 0 || trackers(seen) == 0 && self.is_over(values, now_ms) {
             return false;
         }
         // No comparison with what was seen: threads that track one entry must not get into each other's way.
-        let seen = holders.fetch_add(TRACKER, Ordering::AcqRel);
+        let seen = holders.fetch_add(holder, Ordering::AcqRel);
         if seen & GONE == 0 && self.has_key(values.words.narrow, key) {
             return true;
         }
-        holders.fetch_sub(TRACKER, Ordering::AcqRel);
+        holders.fetch_sub(holder, Ordering::AcqRel);
         false
     }
 }

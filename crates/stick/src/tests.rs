@@ -89,6 +89,16 @@ mod model {
         assert_eq!(requests(&track(&local, 2, 7000), 7000), Some(1), "the only entry is another key's now");
         assert_eq!(requests(&track(&local, 1, 7000), 7000), Some(1));
         assert_eq!(table.used(), 1);
+        // The same for who only looks at it for a moment.
+        let counted = |n: u32, now: u64| {
+            let buf = n.to_be_bytes();
+            let entry = local.entry(local.spec().key.key(&buf).unwrap(), now).unwrap();
+            entry.touch(now);
+            entry.values().add_at(DataType::Gpc0, 0, 1, now)
+        };
+        assert_eq!([counted(1, 7999), counted(1, 7999), counted(1, 8998)], [2, 3, 4].map(Some));
+        assert_eq!([counted(1, 9998), counted(2, 9999), counted(1, 9999)], [1, 1, 1].map(Some));
+        assert_eq!(table.entry_at(0).map(|entry| entry.values().trackers()), Some(0));
         table.check_invariants();
     }
 

@@ -261,10 +261,10 @@ impl Limit {
         let (now_ms, now_us, world) = (cx.now_ms(), cx.clock.mono_us, cx.world);
         let Some(table) = world.table(self.table) else { return true };
         let taken = with_key(&mut sample, table, cx, |key| {
-            let entry = table.find_or_insert(key, now_ms).ok()?;
-            entry.touch(now_ms);
+            let entry = table.entry(key, now_ms).ok()?;
             let values = entry.values();
-            values.add(DataType::HttpReqRate, 1, now_ms);
+            values.count(Event::Request, [1, 0], now_ms);
+            values.touch(now_ms);
             let taken = values.take(bucket, now_us)?;
             if !taken.is_allowed {
                 values.add(DataType::Gpc0, 1, now_ms);
