@@ -164,10 +164,6 @@ fn bind(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
         binds[0] = under(defaults, &binds[0]);
     }
     parse_options(cx, line, 2, &context, &mut binds)?;
-    if binds[0].accept_proxy {
-        let why = "peers are recognized by their names, whatever is in front of them";
-        return Err(not_supported(line, 2, "bind ... accept-proxy", why));
-    }
     draft.made_by = Some(MadeBy::Bind(line.span()));
     draft.building.p.binds = binds;
     Ok(())
@@ -233,9 +229,6 @@ fn peer(cx: &mut Cx<'_>, draft: &mut PeersDraft, line: &Line) -> Outcome {
     }
     // Said to be ignored.
     (server.check, server.send_proxy) = (None, ProxyHeader::None);
-    if crate::tls::asks_by_expression(server) {
-        return Err(not_supported(line, 2, "sni", "peers are not asked for by name"));
-    }
     if !crate::tls::uses_tls(server) {
         // The rest would be for health checks.
         server.tls = None;
@@ -313,6 +306,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
         resolve_table(cx, &drafts, at);
     }
     for draft in &mut drafts {
+        crate::finish::names::compile(cx, &mut draft.building);
         let servers = std::mem::take(&mut draft.building.p.servers);
         if draft.disabled {
             leave(cx, &draft.name);

@@ -162,11 +162,14 @@ fn three_agree_over_all_kinds_of_connections() {
             line("A", &a.to_string(), a_ssl) + &line("B", &path, "") + &line("C", &c.to_string(), c_ssl)
         };
         let plain = "";
-        let encrypted = " ssl verify none";
+        // Who asks for no name, or another one, is not served.
+        let encrypted = " ssl verify none sni str(peers.example)";
         let one = start("A", &format!("bind {a}\n{}", servers("A", plain, encrypted)));
         let two = start("B", &format!("bind {path}\n{}", servers("B", plain, encrypted)));
-        let three =
-            start("C", &format!("bind {c} ssl crt {certificate}\n{}", servers("C", plain, encrypted)));
+        let three = start(
+            "C",
+            &format!("bind {c} ssl crt {certificate} strict-sni\n{}", servers("C", plain, encrypted)),
+        );
         for n in 1..10 {
             change([&one, &two, &three][n as usize % 3], n);
         }
@@ -203,6 +206,25 @@ fn tables_outlive_a_reload() {
         let left: u32 = left.split("exp=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!(left < 3_600_000, "{left}");
         new.finish(());
+    });
+}
+
+/// Behind a proxy that introduces its clients, peers say who they are after it did; nobody comes in without it.
+#[test]
+fn peers_come_through_proxies() {
+    each_driver(|io| {
+        let here = free_port(own_ip());
+        let lines = format!("bind {here} accept-proxy\nserver A\nserver B {}\n", nobody());
+        let text = section(&[]).replace("peers p\n", &format!("peers p\n{lines}"));
+        let proxy = started(&setup("A", &text), io);
+        assert!(!hello(here, "HAProxyS 2.1\nA\nB 1 0\n").starts_with("200"), "{io}");
+        for header in ["PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", "PROXY UNKNOWN\r\n"] {
+            let mut peer = Conn::connect(here);
+            peer.send(format!("{header}HAProxyS 2.1\nA\nB 1 0\n"));
+            assert_eq!(peer.exactly(4), b"200\n", "{io}: {header}");
+            assert!(is_connected(&proxy), "{io}");
+        }
+        proxy.finish(());
     });
 }
 

@@ -7,6 +7,9 @@ use thalweg_config::model::{Server, SourceMode};
 use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
 use thalweg_runtime::pool;
 use thalweg_runtime::timer::timeout_at;
+use thalweg_sample::Type;
+use thalweg_sample::context::Ctx;
+use thalweg_sample::facts::{ListenerId, ProxyId, Session};
 
 use super::sockets;
 use crate::connection::tls::RecordLimits;
@@ -37,10 +40,23 @@ pub async fn reach(
     let Some(line) = server.traffic_tls().and_then(|tls| tls.line.as_ref()) else {
         return Ok(Transport::from(stream));
     };
-    let shaking = handshake::connect(stream, line.context(), (None, None), limits, deadline_ms);
+    let name = asked_name(own, server);
+    let asked = (name.as_deref(), None);
+    let shaking = handshake::connect(stream, line.context(), asked, limits, deadline_ms);
     let transport = pool::boxed(shaking).await.map_err(|_| io::Error::other("TLS was not agreed on"))?;
     own.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
     Ok(transport)
+}
+
+/// The name that TLS asks for (`sni`). There is no client and no request: what needs one has no value, and nothing is asked for.
+fn asked_name(own: &Thread, server: &Server) -> Option<Vec<u8>> {
+    let name = server.traffic_tls()?.sni.as_ref()?;
+    let worker = own.pin()?;
+    let mut session = Session::new(ProxyId(0), ListenerId(0));
+    let mut scratch = worker.scratch.borrow_mut();
+    let mut cx = Ctx::new(worker.clock(), &*worker, &mut session, &mut scratch);
+    let sample = name.eval_as(Type::Str, &mut cx)?;
+    Some(cx.bytes(&sample.value).to_vec())
 }
 
 /// The socket of such a connection. There is no client whose address it could have (`usesrc client`).

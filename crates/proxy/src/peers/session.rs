@@ -12,9 +12,9 @@ use thalweg_runtime::{clock, pool, yield_now};
 use thalweg_stick::peers::{Broken, Link, Status, read_hello, read_status, wire, write_hello};
 
 use super::{Listed, Service, Stranger};
-use crate::connection::handshake;
 use crate::connection::port::{Port, RECV_MAX};
 use crate::connection::transport::Transport;
+use crate::connection::{forerunner, handshake};
 
 /// Introductions have to be over after so many milliseconds.
 pub(super) const HELLO_MS: u64 = 5000;
@@ -28,6 +28,10 @@ pub(super) async fn incoming(stranger: Stranger, fd: OwnedFd) {
     let Ok(stream) = Stream::from_accepted(fd) else { return };
     let deadline = timer::deadline_in(HELLO_MS);
     let mut port = Port::new(Transport::from(stream));
+    // Who a peer is its hello says, wherever its connection comes from.
+    if service.config().bind.accept_proxy && forerunner::receive(&mut port, Some(deadline)).await.is_err() {
+        return service.log(LogLevel::Warning, "a connection had no PROXY header.");
+    }
     if let Some(line) = service.config().bind.tls.as_deref().and_then(|tls| tls.line.as_ref()) {
         let limits = service.limits;
         let shaking = handshake::accept(&mut port, line.selection(), limits, Some(deadline));
@@ -108,8 +112,9 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    fn new(port: Port) -> Conversation {
-        Conversation { port, input: Vec::new() }
+    fn new(mut port: Port) -> Conversation {
+        let input = port.input.take().map_or_else(Vec::new, |input| input.to_vec());
+        Conversation { port, input }
     }
 
     /// Reads an introduction. `None` when the connection ended before there was one.
