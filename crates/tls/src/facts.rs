@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::NamedGroup;
 
-use crate::hello::{ClientHello, is_grease, list16};
+use crate::hello::{ClientHello, FALLBACK_SCSV, RENEGOTIATION_SCSV, is_grease, list16};
 use crate::options::{ciphers, groups};
 use crate::verify::Verdict;
 use crate::x509::{Certificate, name};
@@ -97,13 +97,15 @@ pub fn without_grease(list: &[u8]) -> Vec<u8> {
     list16(list).filter(|value| !is_grease(*value)).flat_map(u16::to_be_bytes).collect()
 }
 
-/// A list of suites by name with colons between them: `ssl_fc_cipherlist_str`.
+/// A list of suites by name with commas between them: `ssl_fc_cipherlist_str`. Signals that stand among them have names, too.
 pub fn cipher_names(list: &[u8]) -> String {
-    let name = |code: u16| match ciphers::name(code) {
-        "(NONE)" => format!("UNKNOWN({code:04x})"),
-        name => name.to_owned(),
+    let name = |code: u16| match (code, ciphers::name(code)) {
+        (RENEGOTIATION_SCSV, _) => "TLS_EMPTY_RENEGOTIATION_INFO_SCSV".to_owned(),
+        (FALLBACK_SCSV, _) => "TLS_FALLBACK_SCSV".to_owned(),
+        (code, "(NONE)") => format!("UNKNOWN({code:04x})"),
+        (_, name) => name.to_owned(),
     };
-    list16(list).map(name).collect::<Vec<_>>().join(":")
+    list16(list).map(name).collect::<Vec<_>>().join(",")
 }
 
 impl Facts {

@@ -159,3 +159,11 @@ proptest! {
         properties::accept(size, &bytes);
     }
 }
+
+#[test]
+fn suites_have_the_names_of_the_reference() {
+    let list = [0x0a, 0x0a, 0x13, 0x01, 0x56, 0x00, 0x00, 0xff, 0xc0, 0x2b];
+    let names = "UNKNOWN(0a0a),TLS_AES_128_GCM_SHA256,TLS_FALLBACK_SCSV,TLS_EMPTY_RENEGOTIATION_INFO_SCSV,\
+                 ECDHE-ECDSA-AES128-GCM-SHA256";
+    assert_eq!(thalweg_tls::facts::cipher_names(&list), names);
+}

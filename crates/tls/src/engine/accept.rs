@@ -14,14 +14,11 @@ use crate::bind::Served;
 use crate::facts::{Facts, HelloFacts};
 use crate::failure::{Failure, Missing};
 use crate::hello::record::{Assembler, first_message};
-use crate::hello::{ClientHello, HelloError, MESSAGE_MAX, list16};
+use crate::hello::{ClientHello, FALLBACK_SCSV, HelloError, MESSAGE_MAX, list16};
 use crate::notes::Noted;
 use crate::select::Selection;
 use crate::verify::Code;
 use crate::x509::Certificate;
-
-/// What stands among a client's cipher suites when it tries an old version after a newer one failed (RFC 7507).
-const FALLBACK_SCSV: u16 = 0x5600;
 
 /// A handshake with a client, in steps that the caller may run when it suits: one takes the time of a key exchange and a
 /// signature at most.

@@ -14,6 +14,12 @@ pub use message::{ClientHello, KeyShares, is_grease, list16};
 /// hold much.
 pub const MESSAGE_MAX: usize = 32 * 1024;
 
+/// What stands among a client's cipher suites when it tries an old version after a newer one failed (RFC 7507).
+pub const FALLBACK_SCSV: u16 = 0x5600;
+
+/// What stands there when the client knows how to renegotiate safely (RFC 5746 section 3.3).
+pub const RENEGOTIATION_SCSV: u16 = 0x00ff;
+
 /// Why bytes are no ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloError {
