@@ -2,7 +2,7 @@
 //! `--cfg planted_bugs` only; elsewhere [`bug`] is the constant `false`, and what it guards is not compiled in.
 
 /// Every bug that can be planted, and what it does.
-pub const BUGS: [(&str, &str); 25] = [
+pub const BUGS: [(&str, &str); 27] = [
     ("lost-wakeup", "a request that waits in a queue is not woken when its turn comes"),
     ("dirty-pool", "an idle connection on which bytes arrived is used again"),
     ("slot-kept", "a slot of a server's maxconn is not given back"),
@@ -30,6 +30,8 @@ pub const BUGS: [(&str, &str); 25] = [
     ),
     ("pin-renewed", "a log line is written by the configuration in force at the end of its request"),
     ("pin-left", "who serves a request pins its configuration for good"),
+    ("record-lost", "what comes behind the rest of a record of TLS is thrown away"),
+    ("close-unsaid", "the end of a connection with TLS is not announced"),
     ("counters-forgotten", "what a server counted is forgotten when its line changes"),
 ];
 

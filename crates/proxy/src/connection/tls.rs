@@ -23,6 +23,7 @@ use thalweg_tls::Failure;
 use thalweg_tls::engine::{Connection, Event, FRAGMENT_MAX, RECORD_MAX};
 
 use crate::instance::Live;
+use crate::plant::bug;
 use crate::rate::Window;
 
 /// After this much in one go a peer that reads it is past its slow start: records grow to their full size, which costs less.
@@ -305,7 +306,7 @@ impl Tls {
         let _ = begun.extend_from_slice(&more[..missing]);
         more.advance(missing);
         self.sealed = Some(begun);
-        self.next = (!more.is_empty()).then_some(more);
+        self.next = (!more.is_empty() && !bug("record-lost")).then_some(more);
     }
 
     /// Decrypts the whole records that are there, up to `max` bytes and one record. None: there is no data in them.
@@ -549,7 +550,8 @@ impl Tls {
         }
         self.end = End::Told;
         let mut bytes = [0; 128];
-        if let (false, Ok(written @ 1..)) = (self.broken, self.connection.close(&mut bytes)) {
+        let is_unsaid = self.broken || bug("close-unsaid");
+        if let (false, Ok(written @ 1..)) = (is_unsaid, self.connection.close(&mut bytes)) {
             self.stream.start_send(Buf::copy_of(&bytes[..written]));
         }
         // Whether the peer is still there to hear of it is not known.
