@@ -128,17 +128,17 @@ const EXPERIMENTS: &[Experiment] = experiments! {
     "tls-keepalive-100" (quick): "1 kB responses over TLS, keep-alive on both sides, 100 connections", ECDSA, Load::Saturate(TLS);
     "tls-handshake-ecdsa" (quick): "a full TLS 1.3 handshake with an ECDSA P-256 certificate per request, one after the other",
         ECDSA, Load::Shake;
-    "tls-handshake-rsa" (quick): "the same with an RSA 2048 certificate", RSA, Load::Shake;
+    "tls-handshake-rsa": "the same with an RSA 2048 certificate", RSA, Load::Shake;
     "tls-resumed" (quick): "a connection per request that resumes a session, 100 at a time",
         ECDSA, Load::Saturate(Requests { close: true, ..TLS });
     "tls-body-1m" (quick): "1 MB responses over TLS, 20 connections",
         ECDSA, Load::Saturate(Requests { connections: 20, path: "/1m", ..TLS });
-    "tls-idle-3000" (quick): "anonymous memory per idle keep-alive connection over TLS, 3,000 of them",
+    "tls-idle-3000": "anonymous memory per idle keep-alive connection over TLS, 3,000 of them",
         Setup { connections: 9000, ..ECDSA }, Load::Hold { held: Held::Tls, connections: 3000 };
     "h2-10x100" (quick): "1 kB responses over HTTP/2 from servers of HTTP/1, 10 connections of 100 streams",
         FRAMED, Load::Saturate(framed(10, 100));
     "h2-100x10": "the same with 100 connections of 10 streams", FRAMED, Load::Saturate(framed(100, 10));
-    "h2-tls-10x100" (quick): "the same over TLS, 10 connections of 100 streams",
+    "h2-tls-10x100": "the same over TLS, 10 connections of 100 streams",
         FRAMED_TLS, Load::Saturate(Requests { tls: true, ..framed(10, 100) });
     "h2-tls-100x10": "the same over TLS, 100 connections of 10 streams",
         FRAMED_TLS, Load::Saturate(Requests { tls: true, ..framed(100, 10) });

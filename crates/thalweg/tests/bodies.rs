@@ -4,9 +4,9 @@
 
 mod support;
 
-use std::thread;
+use std::{fs, thread};
 
-use support::{Conn, Io, Server, Setup, each_driver, eventually};
+use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, h2};
 
 /// Where something changes: blocks of a receive ring, pooled buffers, bulk buffers, each with and without a head.
 fn sizes() -> Vec<usize> {
@@ -113,6 +113,8 @@ fn setup(text: &str, server: &Server) -> Setup {
 }
 
 const PLAIN: &str = "listen web\n bind <@fe>\n server s SERVER";
+/// Every byte passes through buffers.
+const COPIED: &str = "listen web\n bind <@fe>\n server s SERVER\nglobal\n nosplice";
 const SPLICED: &str =
     "listen web\n bind <@fe>\n option splice-request\n option splice-response\n server s SERVER";
 
@@ -135,6 +137,11 @@ fn responses(io: Io, text: &str) {
 #[test]
 fn responses_arrive_whole() {
     each_driver(|io| responses(io, PLAIN));
+}
+
+#[test]
+fn responses_arrive_whole_when_they_are_copied() {
+    each_driver(|io| responses(io, COPIED));
 }
 
 #[test]
@@ -194,8 +201,48 @@ fn requests_arrive_whole_and_end_before_the_next() {
 }
 
 #[test]
+fn requests_arrive_whole_when_they_are_copied() {
+    each_driver(|io| requests(io, COPIED));
+}
+
+#[test]
 fn requests_arrive_whole_when_they_are_spliced() {
     each_driver(|io| requests(io, SPLICED));
+}
+
+/// How many ends of pipes a process has.
+fn pipes(proxy: &Proxy) -> usize {
+    let of = format!("/proc/{}/fd", proxy.id());
+    let links = fs::read_dir(of).unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("pipe:")).count()
+}
+
+/// What the socket says of the bytes that went through pipes.
+fn spliced(proxy: &Proxy) -> u64 {
+    let told: Vec<u64> = ["h1_spliced_bytes_in", "h1_spliced_bytes_out"]
+        .map(|column| h2::stat(proxy, "web", 1, column).parse().unwrap())
+        .to_vec();
+    told.iter().sum()
+}
+
+/// Long bodies whose length is known pass the buffers by without being asked to, unless that is forbidden.
+#[test]
+fn long_bodies_go_through_pipes_unless_that_is_forbidden() {
+    each_driver(|io| {
+        for (text, through_pipes) in [(PLAIN, true), (COPIED, false)] {
+            let server = server();
+            let proxy = setup(text, &server).global("stats socket <@dir>/cli level admin").start(io);
+            let mut client = proxy.connect();
+            client.send(get(0, 1, 1_000_000));
+            expect(&mut client, 1, 1_000_000, io);
+            // What it moved is counted at the end of the stream, when the next one is answered.
+            client.send(get(0, 2, 10));
+            expect(&mut client, 2, 10, io);
+            assert_eq!(spliced(&proxy) > 0, through_pipes, "{io}");
+            drop(client);
+            proxy.finish(server);
+        }
+    });
 }
 
 /// More of them than there are bulk buffers: each gets all of its own body in the end.
@@ -206,6 +253,7 @@ fn readers_that_do_not_read() {
         let patient = "timeout client 10m\ntimeout server 10m";
         let proxy = setup(PLAIN, &server).defaults(patient).start(io);
         let len = 5_000_000;
+        let pipes = pipes(&proxy);
         let mut clients: Vec<Conn> = (0..36).map(|_| proxy.connect()).collect();
         for (i, client) in clients.iter_mut().enumerate() {
             client.send(get(i % 2 * 2, i as u64, len));
@@ -214,6 +262,8 @@ fn readers_that_do_not_read() {
         for client in &mut clients {
             eventually("a response begins", || (!client.is_silent()).then_some(()));
         }
+        // They hold none of the descriptors that bodies go through: the thread has one pipe for all.
+        assert!(self::pipes(&proxy) <= pipes + 2, "{io}");
         // Another one's body is not held up by theirs.
         let mut quick = proxy.connect();
         for seed in 0..5 {

@@ -65,12 +65,15 @@ pub struct Port {
     pub body: BodyReader,
     /// The peer will send nothing more.
     pub eof: bool,
+    /// Some of the last body went past the buffers. The next one may do so as well, so that little of it is received with
+    /// its head.
+    pub was_moved: bool,
 }
 
 impl Port {
     /// One on which nothing was received yet.
     pub fn new(line: impl Into<Line>) -> Port {
-        Port { line: line.into(), input: None, body: BodyReader::default(), eof: false }
+        Port { line: line.into(), input: None, body: BodyReader::default(), eof: false, was_moved: false }
     }
 
     /// What was received and not consumed yet.

@@ -490,7 +490,8 @@ pub fn filters(stream: &Stream<'_>, direction: Direction) -> Option<Box<Filtered
     Some(filtered)
 }
 
-/// How long stretches of a body may be moved; `splice`: an option asks for that direction to be spliced.
+/// How long stretches of a body may be moved; `splice`: an option asks for that direction to be spliced. Without one they
+/// still are where that is the cheapest, unless splicing is forbidden.
 pub fn transfer_mode(stream: &Stream<'_>, splice: bool, be: &Proxy, fe: &Proxy) -> Option<TransferMode> {
     let global = &stream.worker.instance.config.global;
     if global.tune.disable_fast_forward {
@@ -498,8 +499,12 @@ pub fn transfer_mode(stream: &Stream<'_>, splice: bool, be: &Proxy, fe: &Proxy) 
     }
     let zero_copy =
         !global.tune.disable_zero_copy && global.tune.h1_zero_copy_recv && global.tune.h1_zero_copy_send;
-    let splice = !global.nosplice && zero_copy && (splice || be.opts.splice_auto || fe.opts.splice_auto);
-    Some(if splice { TransferMode::Splice } else { TransferMode::Copy })
+    let splice = splice || be.opts.splice_auto || fe.opts.splice_auto;
+    Some(match (!global.nosplice && zero_copy, splice) {
+        (false, _) => TransferMode::Copy,
+        (true, false) => TransferMode::Auto,
+        (true, true) => TransferMode::Splice,
+    })
 }
 
 /// A buffer with the encoded head in it; larger than usual if need be.

@@ -404,6 +404,7 @@ async fn receive_head<'a>(
     // Of a body that may be spliced, only what comes with the head is copied.
     let room = match transfer_mode(http, be.opts.splice_response || fe.opts.splice_response, be, fe) {
         Some(TransferMode::Splice) => RECV_MAX,
+        Some(TransferMode::Auto) if std::mem::take(&mut with.conn.port.was_moved) => RECV_MAX,
         _ => BULK_SIZE,
     };
     let wanted = Wanted { options: http.response_options(be), context, room };

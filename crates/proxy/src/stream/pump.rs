@@ -11,6 +11,7 @@ use std::task::Poll;
 use thalweg_h1::encode::{EncodeOptions, LAST_CHUNK, last_chunk_into};
 use thalweg_http::Head;
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
+use thalweg_runtime::memory;
 use thalweg_runtime::net::transfer::TransferError;
 use thalweg_runtime::net::{Transfer, TransferMode};
 
@@ -22,6 +23,9 @@ use crate::plant::bug;
 
 /// Where splicing is wanted, bodies with at least this much to come leave the buffers and are moved by [`Transfer`].
 const TRANSFER_MIN: u64 = 64 * 1024;
+/// The same where nobody asked for it. Passing 64 kB through a pipe takes 9 % less CPU than passing them through buffers, 16 kB
+/// no less.
+const AUTO_MIN: u64 = 48 * 1024;
 /// Bytes moved by one pump before other tasks get their turn.
 pub(super) const TURN_MAX: u64 = 1024 * 1024;
 
@@ -390,8 +394,19 @@ impl Pump {
         match &self.transfer {
             _ if stretch == 0 || from.eof => false,
             Some(transfer) => transfer.is_splicing(),
-            None if self.transfer_mode != Some(TransferMode::Splice) || worth_it < TRANSFER_MIN => false,
-            None => from.line.raw().is_some() && to.raw().is_some(),
+            None => {
+                let wanted = match self.transfer_mode {
+                    Some(TransferMode::Splice) => worth_it >= TRANSFER_MIN,
+                    // What comes in chunks, or without a length, may well come in small pieces. Buffers are what is counted
+                    // and limited, so they are used when memory is short.
+                    Some(TransferMode::Auto) => {
+                        let is_sized = !from.body.is_chunked() && !from.body.is_until_close();
+                        is_sized && stretch >= AUTO_MIN && !memory::is_short()
+                    }
+                    Some(TransferMode::Copy) | None => false,
+                };
+                wanted && from.line.raw().is_some() && to.raw().is_some()
+            }
         }
     }
 
@@ -401,7 +416,7 @@ impl Pump {
             self.transfer = None;
             return Poll::Ready(Ok(()));
         };
-        let mode = self.transfer_mode.unwrap_or(TransferMode::Auto);
+        let mode = self.transfer_mode.unwrap_or(TransferMode::Copy);
         // The header of a chunk was passed on when its payload begins; other payload needs one of its own.
         let in_chunks = self.form.delimiter == Delimiter::Chunked && !from.body.is_chunked();
         let make = if in_chunks { Transfer::in_chunks } else { Transfer::new };
@@ -413,6 +428,7 @@ impl Pump {
         let taken = transfer.taken() - before;
         self.spliced = transfer.spliced();
         if taken > 0 {
+            from.was_moved = true;
             from.body.took(taken);
         }
         match moved {

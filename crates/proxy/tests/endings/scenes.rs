@@ -396,6 +396,8 @@ pub fn scenes() -> Vec<Scene> {
                 Say("GET /first HTTP/1.1\r\nHost: x\r\n\r\nGET /own HTTP/1.1\r\nHost: x\r\n\r\n"),
                 Idle(30_000),
             ])
+            // What went past the buffers would stay with its stream until the client takes it.
+            .more("global;nosplice")
             .server(&[Head, Say("HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n"), Flood(65_536)])
             .before(AnsweredByFrontend)
             .log("LR 202"),

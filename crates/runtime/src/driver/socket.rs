@@ -399,6 +399,15 @@ impl Socket {
         }
     }
 
+    /// `n` bytes were moved on without being looked at: whoever sends that much at once will do so again.
+    #[inline]
+    pub fn note_moved(&mut self, n: usize) {
+        if n >= BULK_LEAST && !self.bits.has(Bits::VITAL) {
+            self.bits.set(Bits::BULK);
+            self.bits.clear(Bits::WANING);
+        }
+    }
+
     /// Takes at most `max` bytes of what was received.
     #[inline]
     pub fn pop_rx(&mut self, max: usize) -> Option<Buf> {

@@ -46,6 +46,10 @@ pub(crate) fn recv(fd: RawFd, buf: &mut [u8], flags: i32) -> Result<usize, i32> 
     ))
 }
 
+pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Result<usize, i32> {
+    retry!(libc::read(fd, buf.as_mut_ptr().cast(), buf.len()))
+}
+
 #[inline]
 pub(crate) fn send(fd: RawFd, buf: &[u8], flags: i32) -> Result<usize, i32> {
     let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;

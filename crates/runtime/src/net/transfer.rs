@@ -1,14 +1,15 @@
 //! Moving many bytes from one stream to another without looking at them.
 //!
 //! Two means: **copy** through one buffer per thread, large enough to save calls and small enough to stay in the
-//! processor's cache; and **splice** through a pipe, which copies nothing in user space. On loopback the copy
-//! through 256 kB is the cheaper one (255 against 327 ms of CPU per GB for the reference's splice), so `Auto`
-//! means copy.
+//! processor's cache; and **splice** through a pipe, which passes the pages on in which the bytes arrived. Who splices on
+//! request ([`TransferMode::Splice`]) keeps a pipe, with what its receiver has no room for. [`TransferMode::Auto`] borrows a
+//! pipe of the thread for each turn: what is left in it then is copied out, so that a slow receiver holds no descriptors. It
+//! copies from then on when what comes is too little to be worth a pipe.
 
 use super::{Stream, syscall};
-use crate::buffer::Buf;
+use crate::buffer::{BULK_SIZE, Buf};
 use crate::driver;
-use crate::driver::socket::{Bits, moment};
+use crate::driver::socket::{Bits, Socket, moment};
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -16,12 +17,15 @@ use std::task::Poll;
 
 use thalweg_shared::{AtomicU32, Ordering};
 
-/// Bytes of the thread's shared buffer.
+/// Bytes of the thread's shared buffer, and of a pipe. What is left in a pipe fits into a bulk buffer.
 const SHARED: usize = 256 * 1024;
+const _: () = assert!(SHARED <= BULK_SIZE);
 /// Bytes asked of the first receive, before it is known how fast the receiver takes them.
 const FIRST: usize = 128 * 1024;
 /// Least bytes asked of a receive.
 const LEAST: usize = 16 * 1024;
+/// A piece of less than this costs less to copy than to pass through a pipe.
+const SPLICE_LEAST: usize = 8 * 1024;
 /// Free pipes kept per thread.
 const PIPES_MAX: usize = 64;
 
@@ -42,7 +46,7 @@ pub fn set_pipe_limits(size: u32, most: u32) {
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransferMode {
-    /// The cheapest means.
+    /// Through a pipe of the thread while much comes at once, else through its shared buffer.
     #[default]
     Auto,
     /// Through a pipe, without copying (`option splice-*`).
@@ -169,7 +173,7 @@ impl Frame {
 /// One direction of a relay. It remembers what was received and not sent yet, which is only when the receiver is
 /// slower than the sender, and at most 256 kB.
 pub struct Transfer {
-    splice: bool,
+    mode: TransferMode,
     /// Each portion becomes a chunk (RFC 9112 section 7.1).
     frame: Option<Frame>,
     held: Option<Buf>,
@@ -185,7 +189,7 @@ impl Transfer {
     /// A transfer by the given means.
     pub fn new(mode: TransferMode) -> Transfer {
         Transfer {
-            splice: mode == TransferMode::Splice,
+            mode,
             frame: None,
             held: None,
             pipe: None,
@@ -204,9 +208,10 @@ impl Transfer {
         transfer
     }
 
-    /// Whether bytes go through a pipe. They do not, from then on, where none could be had or the sockets cannot.
+    /// Whether bytes go through a pipe. They do not, from then on, where none could be had, the sockets cannot, or it is
+    /// not worth it.
     pub fn is_splicing(&self) -> bool {
-        self.splice
+        self.mode != TransferMode::Copy
     }
 
     /// Bytes moved by splice so far.
@@ -290,7 +295,13 @@ impl Transfer {
         if to.bits.has(Bits::NODELAY_DUE) {
             to.set_nodelay();
         }
-        if self.splice && driver::with(|d| d.simulated().is_none()) {
+        let splices = match self.mode {
+            TransferMode::Copy => false,
+            TransferMode::Splice => true,
+            // What is left of a chunk would have to be copied out with its frame.
+            TransferMode::Auto => self.frame.is_none(),
+        };
+        if splices && driver::with(|d| d.simulated().is_none()) {
             return self.splice(rx, tx, limit);
         }
         self.copy(rx, tx, limit)
@@ -304,7 +315,7 @@ impl Transfer {
                 match driver::with(|d| d.direct_recv(s, &mut buffer[..ask], 0)) {
                     Ok(0) => return Poll::Ready(Ok(0)),
                     Ok(n) => {
-                        self.taken += n as u64;
+                        self.note_taken(n, ask, s);
                         if n < ask {
                             driver::with(|d| d.took_less(s));
                         }
@@ -326,6 +337,24 @@ impl Transfer {
         })
     }
 
+    /// One receive that asked for `asked` bytes brought `n`.
+    fn note_taken(&mut self, n: usize, asked: usize, s: &mut Socket) {
+        self.taken += n as u64;
+        s.rx_ms = moment();
+        s.note_moved(n);
+        if self.mode == TransferMode::Auto && n < SPLICE_LEAST.min(asked) {
+            self.stop_splicing();
+        }
+    }
+
+    /// Copies from now on. Who did not ask for pipes keeps no more for a slow receiver than a buffer holds.
+    fn stop_splicing(&mut self) {
+        if self.mode == TransferMode::Auto {
+            self.ask = LEAST;
+        }
+        self.mode = TransferMode::Copy;
+    }
+
     /// Sends `bytes` and keeps what the kernel had no room for.
     fn send_or_hold(&mut self, tx: &mut Stream, bytes: &[u8], asked: usize) -> Result<usize, TransferError> {
         if let Some(frame) = &mut self.frame {
@@ -342,12 +371,40 @@ impl Transfer {
         let sent = send(tx, bytes)?;
         if sent < bytes.len() {
             self.held = Some(Buf::copy_of(&bytes[sent..]));
+        }
+        self.note_sent(bytes.len(), sent, asked);
+        Ok(sent)
+    }
+
+    /// Of `n` bytes, when `asked` were asked for, the receiver took `sent`: decides how many are asked for next.
+    fn note_sent(&mut self, n: usize, sent: usize, asked: usize) {
+        if sent < n {
             // The receiver is the slower side: take about as much as it took.
             self.ask = sent.clamp(LEAST, SHARED);
-        } else if bytes.len() == asked {
+        } else if n == asked {
             self.ask = (self.ask * 2).min(SHARED);
         }
-        Ok(sent)
+    }
+
+    /// Gives a borrowed pipe back. What the receiver had no room for goes to `rest` first.
+    fn leave_pipe(&mut self, mut rest: Buf) -> Result<(), TransferError> {
+        let Some(pipe) = self.pipe.take() else { return Ok(()) };
+        while self.in_pipe > 0 {
+            let room = self.in_pipe;
+            let read = syscall::read(pipe.read.as_raw_fd(), &mut rest.unused_mut()[..room]);
+            let n = read.map_err(|errno| TransferError::Receive(io::Error::from_raw_os_error(errno)))?;
+            if n == 0 {
+                return Err(TransferError::Receive(io::ErrorKind::UnexpectedEof.into()));
+            }
+            rest.commit(n);
+            self.in_pipe -= n;
+        }
+        if !rest.is_empty() {
+            rest.leave_bulk();
+            self.held = Some(rest);
+        }
+        pipe.give_back();
+        Ok(())
     }
 
     fn send_held(&mut self, tx: &mut Stream) -> Result<usize, TransferError> {
@@ -361,29 +418,47 @@ impl Transfer {
     }
 
     fn splice(&mut self, rx: &mut Stream, tx: &mut Stream, limit: usize) -> Poll<Result<u64, TransferError>> {
-        if self.pipe.is_none() {
-            match Pipe::take() {
-                Ok(pipe) => self.pipe = Some(pipe),
-                Err(_) => {
-                    // No descriptor left for a pipe: the copy works without one.
-                    self.splice = false;
-                    return self.copy(rx, tx, limit);
-                }
-            }
+        // Where what is left in a borrowed pipe goes: as much of it is there as slow receivers may keep.
+        let borrows = self.mode == TransferMode::Auto;
+        let rest = if borrows { Buf::bulk() } else { None };
+        if self.pipe.is_none() && (!borrows || rest.is_some()) {
+            self.pipe = Pipe::take().ok();
         }
-        let Some(pipe) = &self.pipe else { return Poll::Pending };
+        if self.pipe.is_none() {
+            // The copy works without one.
+            self.stop_splicing();
+            return self.copy(rx, tx, limit);
+        }
+        let polled = self.splice_through(rx, tx, limit);
+        if let Some(rest) = rest
+            && !matches!(polled, Poll::Ready(Err(_)))
+        {
+            self.leave_pipe(rest)?;
+        }
+        polled
+    }
+
+    fn splice_through(
+        &mut self,
+        rx: &mut Stream,
+        tx: &mut Stream,
+        limit: usize,
+    ) -> Poll<Result<u64, TransferError>> {
+        let Some(into) = self.pipe.as_ref().map(|pipe| pipe.write.as_raw_fd()) else { return Poll::Pending };
+        let most = if self.mode == TransferMode::Auto { self.ask } else { SHARED };
+        let ask = most.min(limit);
         loop {
             let s = rx.record();
-            match splice(s.fd, pipe.write.as_raw_fd(), limit.min(SHARED)) {
+            match splice(s.fd, into, ask) {
                 Ok(0) => return Poll::Ready(Ok(0)),
                 Ok(n) => {
-                    s.rx_ms = moment();
                     self.in_pipe = n;
                     if let Some(frame) = &mut self.frame {
                         frame.begin(n);
                     }
-                    self.taken += n as u64;
+                    self.note_taken(n, ask, s);
                     let sent = self.drain_pipe(tx)?;
+                    self.note_sent(n, sent, ask);
                     return if sent > 0 { Poll::Ready(Ok(sent as u64)) } else { Poll::Pending };
                 }
                 Err(libc::EAGAIN) => {
@@ -393,7 +468,7 @@ impl Transfer {
                     }
                 }
                 Err(libc::EINVAL | libc::ENOSYS) => {
-                    self.splice = false;
+                    self.stop_splicing();
                     return self.copy(rx, tx, limit);
                 }
                 Err(errno) => {
