@@ -279,6 +279,7 @@ impl Default for Tune {
 }
 
 impl Default for Global {
+    // In one piece, as it is one list of fields and their defaults.
     fn default() -> Global {
         Global {
             http_err_codes: StatusCodes::errors(),

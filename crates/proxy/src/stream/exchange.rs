@@ -129,12 +129,7 @@ pub async fn with_server<'a>(
         }
     }
     http.count_status(status);
-    if let Some(policy) = &be.cookie {
-        cookie::response(http, be, policy, server);
-    }
-    if !be.stick_rules.is_empty() {
-        stick::response(http, be, server, &conn.port);
-    }
+    persist(http, be, server, conn);
     if http.state.response.framing().body == BodyLength::Tunnel {
         return Exchanged::Answered(pin!(tunnel(http, conn, up)).await);
     }
@@ -187,6 +182,17 @@ fn upload(http: &Stream<'_>, be: &Proxy, framed: bool) -> Pump {
     up.end_message(!goes_on(http));
     up.filter(filters(http, Direction::Request));
     up
+}
+
+/// Later requests of the client are to find the server again.
+#[inline]
+fn persist(http: &mut Stream<'_>, be: &Proxy, server: &Server, conn: &ServerConn) {
+    if let Some(policy) = &be.cookie {
+        cookie::response(http, be, policy, server);
+    }
+    if !be.stick_rules.is_empty() {
+        stick::response(http, be, server, &conn.port);
+    }
 }
 
 /// A response to forward came.
