@@ -44,9 +44,9 @@ reload-storm: setup ## Reload 500 times while everybody is served, and print fig
 		$(CARGO) test -p thalweg --test reload_storm -- --nocapture
 
 .PHONY: unlike-servers
-unlike-servers: setup ## Ten servers of which one is slow, fails or refuses: p99 and errors for each way to choose; beside HAProxy and nginx (REQUESTS=4000)
+unlike-servers: setup ## Ten servers of which one is slow, fails or refuses: p99 and errors for each way to choose; beside HAProxy and nginx (REQUESTS=1600)
 	$(CARGO) build --profile quick -p thalweg
-	UNLIKE_SERVERS=$(or $(REQUESTS),4000) THALWEG_TEST_PROGRAM=$(CURDIR)/target/quick/thalweg \
+	UNLIKE_SERVERS=$(or $(REQUESTS),1600) THALWEG_TEST_PROGRAM=$(CURDIR)/target/quick/thalweg \
 		$(CARGO) test -p thalweg --test unlike_servers -- --nocapture
 
 .PHONY: simulate

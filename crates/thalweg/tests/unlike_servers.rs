@@ -18,8 +18,8 @@ const SERVERS: usize = 10;
 const CLIENTS: usize = 16;
 
 /// How long a server takes that is as it should be, and how long the slow one.
-const USUAL: Duration = Duration::from_millis(5);
-const SLOW: Duration = Duration::from_millis(50);
+const USUAL: Duration = Duration::from_millis(20);
+const SLOW: Duration = Duration::from_millis(200);
 
 const FAILURE: &str = "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
 
@@ -49,7 +49,7 @@ const WAYS: [(&str, &str); 7] = [
         "balance ewma\noption outlier-detection requests 20 interval 500ms latency 3",
     ),
     ("roundrobin, hedge p90", "balance roundrobin\noption hedge p90\nretry-budget 20"),
-    ("roundrobin, hedge 15ms", "balance roundrobin\noption hedge 15ms\nretry-budget 20"),
+    ("roundrobin, hedge 60ms", "balance roundrobin\noption hedge 60ms\nretry-budget 20"),
 ];
 
 /// Ten servers.
