@@ -513,6 +513,11 @@ impl<'a> Ctx<'a> {
         self.scratch.used = 0;
     }
 
+    /// Whether the stream is one of TCP. What its client says is bytes, even if they can be read as a request, too.
+    pub fn is_tcp(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| !stream.is_http)
+    }
+
     /// The most bytes one value may have (`tune.bufsize`).
     pub fn value_max(&self) -> usize {
         self.scratch.value_max

@@ -284,7 +284,7 @@ fn a_slow_connection_is_given_up() {
 }
 
 /// Rules on the bytes of a client see the head of a request, if that is what they are: they wait for the rest of one, and for
-/// nothing when it is none. The bytes go to the server as they are.
+/// nothing when it is none. They are bytes to rules all the same, and go to the server as they are.
 #[test]
 fn rules_on_bytes_see_a_request() {
     each_driver(|io| {
@@ -296,7 +296,8 @@ fn rules_on_bytes_see_a_request() {
         };
         let (one, two) = (named("one"), named("two"));
         let text = format!(
-            "frontend fe\nbind <@fe>\ntcp-request inspect-delay 20s\ntcp-request content reject if {{ path /no }}\n\
+            "frontend fe\nbind <@fe>\ntcp-request inspect-delay 1h\ntcp-request content reject if {{ path /no }}\n\
+             tcp-request content reject if {{ req.payload(0,8) -m str \"GET /bad\" }}\n\
              use_backend two if {{ req.hdr(host) -i two }}\ndefault_backend one\n\
              backend one\nserver s {}\nbackend two\nserver s {}\n",
             one.addr, two.addr
@@ -306,6 +307,7 @@ fn rules_on_bytes_see_a_request() {
             ("GET /yes HTTP/1.1\r\nHost: one\r\n\r\n", "one: GET /yes HTTP/1.1"),
             ("GET /yes HTTP/1.1\r\nHost: TWO\r\n\r\n", "two: GET /yes HTTP/1.1"),
             ("GET /no HTTP/1.1\r\nHost: one\r\n\r\n", ""),
+            ("GET /bad HTTP/1.1\r\nHost: one\r\n\r\n", ""),
             ("\u{1}no request\n", "one: \u{1}no request"),
         ] {
             let mut conn = proxy.connect();

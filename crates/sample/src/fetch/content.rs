@@ -197,7 +197,7 @@ pub(super) fn current(cx: &Ctx) -> Place {
 /// The raw bytes of a side. None once the side is read as HTTP: there are no raw bytes then.
 pub(super) fn raw<'c>(cx: &Ctx<'c>, place: Place) -> Option<Payload<'c>> {
     match place {
-        Place::RequestBody if cx.request.is_none() => Some(cx.req_body),
+        Place::RequestBody if cx.request.is_none() || cx.is_tcp() => Some(cx.req_body),
         Place::ResponseBody if cx.response.is_none() => Some(cx.res_body),
         _ => None,
     }
@@ -214,7 +214,7 @@ fn text(place: Place, range: Range<usize>) -> Option<Text> {
 
 fn len(cx: &mut Ctx, place: Place) -> Option<Sample> {
     let (head, body) = match place {
-        Place::RequestBody => (cx.request.as_deref(), cx.req_body),
+        Place::RequestBody => (cx.request.as_deref().filter(|_| !cx.is_tcp()), cx.req_body),
         _ => (cx.response.as_deref(), cx.res_body),
     };
     let total = head.map_or(0, |head| head.encoded_len()) + body.data().len();

@@ -460,14 +460,15 @@ impl Side {
     }
 }
 
-/// The message of a side. Without one, more data may bring it.
+/// The message of a side. Without one, more data may bring it, unless a client of TCP says something else.
 fn head<'c>(cx: &'c mut Ctx, side: Side) -> Option<&'c Head> {
     let present = match side {
         Side::Request => cx.request.is_some(),
         Side::Response => cx.response.is_some(),
     };
     if !present {
-        cx.may_change = !cx.last;
+        let may_come = cx.request_may_come || side == Side::Response || !cx.is_tcp();
+        cx.may_change = may_come && !cx.last;
         return None;
     }
     match side {
