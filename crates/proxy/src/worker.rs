@@ -536,6 +536,7 @@ impl Thread {
         stream.entry.end();
         stream.facts.tracking.clear();
         stream.effects.bandwidth.clear();
+        stream.upgraded = None;
         let mut spare = self.spare_streams.borrow_mut();
         if spare.len() < SPARE_STREAMS_MAX {
             spare.push(stream);

@@ -351,3 +351,63 @@ fn connections_that_go_on_as_http_meet_the_rules_of_their_frontend() {
         }
     });
 }
+
+/// A TCP stream that becomes one of HTTP goes on with the first request: what its rules set, kept and tracked is there, and they
+/// are evaluated again for the next one only. The reference does the same.
+#[test]
+fn the_first_request_goes_on_behind_the_rules_of_its_connection() {
+    each_driver(|io| {
+        // The second one becomes HTTP before anything is received.
+        for condition in [" if HTTP", ""] {
+            let text = format!(
+                "frontend fe\nmode tcp\nbind <@fe>\nstick-table type ip size 10 expire 1m store conn_cnt,http_req_cnt\n\
+                 tcp-request inspect-delay 20s\n\
+                 tcp-request content set-var(txn.as) internal.strm.is_htx,iif(http,tcp)\n\
+                 tcp-request content set-var(sess.times) var(sess.times),add(1) if {{ var(sess.times) -m found }}\n\
+                 tcp-request content set-var(sess.times) int(1) if !{{ var(sess.times) -m found }}\n\
+                 tcp-request content track-sc0 src\ntcp-request content capture str(kept) len 10\n\
+                 tcp-request content switch-mode http{condition}\n\
+                 http-request return status 200 hdr x-seen \"%[var(txn.as)] %[var(sess.times)] \
+                 %[capture.req.hdr(0)] %[sc0_conn_cnt] %[sc0_http_req_cnt]\"\n"
+            );
+            let proxy = Setup::tcp(&text).start(io);
+            let mut conn = proxy.connect();
+            for (piece, waits) in [("GET / HT", true), ("TP/1.1\r\nHo", true), ("st: h\r\n\r\n", false)] {
+                conn.send(piece);
+                assert!(!waits || conn.is_silent(), "{piece:?}");
+            }
+            assert_eq!(conn.response().field("x-seen"), "tcp 1 kept 1 1", "{condition:?}");
+            conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(conn.response().field("x-seen"), "http 2 kept 2 2", "{condition:?}");
+            // One that ends in its head leaves nothing behind.
+            let mut ending = proxy.connect();
+            ending.send("GET / HT");
+            ending.half_close();
+            ending.ended();
+            proxy.finish((conn, ending));
+        }
+    });
+}
+
+/// The backend of HTTP that the bytes of a TCP client have led to is that of its first request. They are bytes although they can be
+/// read as a request. A listener of bytes alone (`proto none`) lets nothing become HTTP.
+#[test]
+fn a_backend_of_http_is_chosen_once() {
+    each_driver(|io| {
+        let text = "frontend fe\nmode tcp\nbind <@fe>\nbind <@bytes> proto none\ntcp-request inspect-delay 20s\n\
+                    tcp-request content accept if { req.len 27 }\n\
+                    use_backend bytes if { req.payload(0,4) -m str \"GET \" }\ndefault_backend requests\n\
+                    backend bytes\nmode http\nhttp-request return status 201\n\
+                    backend requests\nmode http\nhttp-request return status 202\n";
+        let proxy = Setup::tcp(text).start(io);
+        let mut conn = proxy.connect();
+        for status in [201, 202] {
+            conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(conn.response().status, status);
+        }
+        let mut refused = Conn::connect(proxy.addr("bytes"));
+        refused.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(refused.rest(), b"");
+        proxy.finish((conn, refused));
+    });
+}

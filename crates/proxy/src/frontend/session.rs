@@ -30,7 +30,7 @@ use crate::stream::http::{self, Arrival, HalfHead, NoRequest};
 use crate::stream::reply;
 use crate::stream::rules::{self, Source};
 use crate::stream::tcp::{self, TcpEnd};
-use crate::stream::{self, After, finish};
+use crate::stream::{self, After, StreamState, Upgraded, finish};
 use crate::traces;
 use crate::worker::{SessionEntry, Thread, Worker};
 
@@ -55,10 +55,9 @@ pub fn start(worker: &Rc<Worker>, accepted: Accepted) {
     let listener = admission.listener();
     let client = Port::new(Transport::from(io));
     let session = ClientSession::new(worker, listener, &client, (&peer, only));
-    let began = session.began();
     let options = reverse::options(worker, listener);
     worker.session_starts(listener);
-    let stay = Stay { client, session, half: None, admission, began, wait: Wait::default() };
+    let stay = Stay::new(client, session, admission);
     spawn_with(&SESSION, options, serve(Rc::clone(worker.own()), stay));
 }
 
@@ -68,9 +67,8 @@ pub(super) fn start_dialed(worker: &Rc<Worker>, admission: Admission, client: Po
     let Some(Ok(peer)) = client.line.wire().map(Transport::peer_addr) else { return };
     let session = ClientSession::new(worker, listener, &client, (&peer, None));
     session.framed.set(Framed::Dialed);
-    let began = session.began();
     let options = reverse::options(worker, listener);
-    let stay = Stay { client, session, half: None, admission, began, wait: Wait::default() };
+    let stay = Stay::new(client, session, admission);
     let served = serve(Rc::clone(worker.own()), stay);
     spawn_with(&SESSION, options, async move {
         let _ending = ending;
@@ -87,6 +85,8 @@ struct Stay {
     session: ClientSession,
     /// The request that is on its way, while not all of its head has come.
     half: Option<Box<HalfHead>>,
+    /// The TCP stream that the first request goes on with.
+    begun: Option<Box<StreamState>>,
     admission: Admission,
     /// When the session began or the last request ended: microseconds of the monotonic clock, and since 1970.
     began: (u64, i64),
@@ -125,17 +125,28 @@ fn serve(own: Rc<Thread>, mut stay: Stay) -> impl Future<Output = ()> {
                 }
                 return;
             }
-            // What is in force when a request begins is what it is served by; a connection that waits keeps nothing of it.
-            let Some(worker) = own.pin_for(stay.session.listener) else { return };
             // The stream's memory is taken for the time of the request only: a connection that waits holds little.
-            let mut state = own.take_stream();
+            let mut state = stay.begun.take().unwrap_or_else(|| own.take_stream());
+            // What is in force when a stream begins is what it is served by; a connection that waits keeps nothing of it.
+            let worker = match &state.upgraded {
+                Some(before) => Rc::clone(&before.worker),
+                None => match own.pin_for(stay.session.listener) {
+                    Some(worker) => worker,
+                    None => return,
+                },
+            };
             let after = {
                 let Stay { client, session, half, began, .. } = &mut stay;
                 let arrival = Arrival { first: session.first.get(), began: *began, missing, half };
                 let state = &mut *state;
                 pool::boxed_with(move || http::serve(worker, session, client, state, arrival)).await
             };
-            own.give_stream(state);
+            if after == After::Incomplete && state.upgraded.is_some() {
+                state.entry.end();
+                stay.begun = Some(state);
+            } else {
+                own.give_stream(state);
+            }
             match after {
                 // It may wait for long: what is there of it takes as little room as it needs.
                 After::Incomplete => stay.client.input = stay.client.input.take().map(Buf::fitted),
@@ -185,7 +196,11 @@ fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
 
 /// Serves a client that sends several requests at once.
 async fn in_frames(own: &Rc<Thread>, stay: Stay) {
-    let Stay { client, session, admission, began, .. } = stay;
+    let Stay { client, session, admission, began, begun, .. } = stay;
+    if let Some(state) = begun {
+        // Each request in frames is a stream of its own, and none of them that of the connection.
+        own.give_stream(state);
+    }
     let is_attached = session.facts().rare().attached.is_some();
     let attached = if is_attached { session.facts_mut().rare_mut().attached.take() } else { None };
     if let Some(attached) = attached {
@@ -229,13 +244,17 @@ fn of_frontend<R>(own: &Thread, session: &ClientSession, f: impl FnOnce(&Proxy) 
 
 /// Serves a TCP stream. True when it became one of HTTP.
 async fn as_tcp(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
-    let Stay { client, session, .. } = stay;
+    let Stay { client, session, begun, .. } = stay;
     let mut state = worker.take_stream();
     let end = tcp::serve(worker, session, client, &mut state).await;
+    if let TcpEnd::BecameHttp(backend) = end {
+        state.upgraded = Some(Box::new(Upgraded { worker: Rc::clone(worker), backend }));
+        *begun = Some(state);
+        return true;
+    }
     worker.give_stream(state);
     match end {
-        TcpEnd::BecameHttp => return true,
-        TcpEnd::Over { orderly: true } => {
+        TcpEnd::BecameHttp(_) | TcpEnd::Over { orderly: true } => {
             // What nobody will read must not turn the end into a reset.
             if client.line.discard_input(UNREAD_MAX) == UNREAD_MAX {
                 // There may be more. The client hears of the end before the reset that follows.
@@ -486,6 +505,12 @@ struct Wait {
 }
 
 impl Stay {
+    /// Of a connection that was just made.
+    fn new(client: Port, session: ClientSession, admission: Admission) -> Stay {
+        let began = session.began();
+        Stay { client, session, half: None, begun: None, admission, began, wait: Wait::default() }
+    }
+
     /// Who is served, and the port.
     fn ends(&mut self) -> (&ClientSession, &mut Port) {
         (&self.session, &mut self.client)

@@ -109,7 +109,8 @@ pub struct Arrival<'s> {
     pub half: &'s mut Option<Box<HalfHead>>,
 }
 
-/// Serves one request, whose first bytes are in `client.input`.
+/// Serves one request, whose first bytes are in `client.input`. `state` is new memory, or that of the TCP stream which the
+/// request goes on with.
 pub async fn serve(
     worker: Rc<Worker>,
     session: &ClientSession,
@@ -119,13 +120,24 @@ pub async fn serve(
 ) -> After {
     let worker = &*worker;
     let Arrival { first, began, missing, half } = arrival;
-    begin(state, session, first, began);
+    let was_tcp = state.upgraded.is_some();
+    if was_tcp {
+        state.go_on_as_http();
+    } else {
+        begin(state, session, first, began);
+    }
     let mut http = Stream::new(worker, session, client, state, first);
-    http.inherit_of_frontend();
+    if !was_tcp {
+        http.inherit_of_frontend();
+    }
     let waiting = match half.take() {
         Some(half) => Some(http.resume(*half)),
         None => {
-            http.state.facts.id = worker.next_stream_id();
+            if was_tcp {
+                track::stream_became_request(http.state);
+            } else {
+                http.state.facts.id = worker.next_stream_id();
+            }
             track::request_began(http.session);
             None
         }
@@ -264,7 +276,9 @@ impl<'a> Stream<'a> {
     fn enter(&mut self) {
         let source = self.session.facts().source();
         self.state.entry.begin(self.state.facts.id, self.session.frontend, source);
-        self.trace(traces::STREAM_NEW);
+        if self.state.upgraded.is_none() {
+            self.trace(traces::STREAM_NEW);
+        }
     }
 
     /// A connection that ends before its first byte.
@@ -321,7 +335,10 @@ impl<'a> Stream<'a> {
     async fn run(&mut self) -> Result<After, Stop<'a>> {
         let fe = self.frontend();
         early::look_again(self);
-        self.log_step(LogStep::Accept);
+        let was_tcp = self.state.upgraded.is_some();
+        if !was_tcp {
+            self.log_step(LogStep::Accept);
+        }
         self.log_step(LogStep::Request);
         self.captures(fe);
         if let Some(answer) = self.monitor(fe) {
@@ -334,6 +351,9 @@ impl<'a> Stream<'a> {
             waiting::note_cut(self);
         }
         for (rules, kind) in rules_on_requests(fe) {
+            if was_tcp && kind == Kind::TcpRequest {
+                continue;
+            }
             if let Some(begun) = self.begin_rules(fe, rules, kind) {
                 self.go_on_with_rules(fe, rules, kind, begun).await?;
             }
@@ -511,7 +531,9 @@ impl<'a> Stream<'a> {
     fn captures(&mut self, fe: &Proxy) {
         let n = fe.request_captures.len();
         if n > 0 {
-            self.state.facts.req_captures.reset(n);
+            if self.state.upgraded.is_none() {
+                self.state.facts.req_captures.reset(n);
+            }
             for (i, capture) in fe.request_captures.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {
                 if let Some(field) = self.state.request.find_all(&capture.name).last() {
                     self.state.facts.req_captures.set(i, field.value, capture.len as usize);
@@ -630,9 +652,10 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// `use_backend` and `default_backend`.
+    /// `use_backend` and `default_backend`, unless the stream has got to a backend before it became one of HTTP.
     fn choose_backend(&mut self, fe: &'a Proxy) -> Result<&'a Proxy, Stop<'a>> {
-        let Some(be) = route::backend(self, fe) else {
+        let chosen = self.state.upgraded.as_ref().and_then(|before| before.backend);
+        let Some(be) = chosen.map(|id| self.worker.proxy(id)).or_else(|| route::backend(self, fe)) else {
             self.state.facts.timers.request_us = -1;
             return Err(self.stop(Cause::NoBackend));
         };

@@ -249,8 +249,19 @@ pub struct StreamState {
     pub body: Vec<u8>,
     /// The server's number of shutdowns when the stream came to it: see [`crate::backend::Backend::shut_epoch`].
     pub shut_epoch: u32,
+    /// It began as a stream of TCP, and its first request is still to be served.
+    pub upgraded: Option<Box<Upgraded>>,
     /// What operators see of the stream.
     pub entry: Rc<Entry>,
+}
+
+/// A stream that became one of HTTP (`switch-mode http`, a backend of HTTP): what it goes on with, beside its own memory. The
+/// `tcp-request content` rules of its frontend are behind it.
+pub struct Upgraded {
+    /// What its rules are evaluated against, to its end.
+    pub worker: Rc<Worker>,
+    /// The backend that it has got to already.
+    pub backend: Option<ProxyId>,
 }
 
 impl StreamState {
@@ -273,6 +284,7 @@ impl StreamState {
             stick: stick::Pending::default(),
             body: Vec::new(),
             shut_epoch: 0,
+            upgraded: None,
             entry,
         }
     }
@@ -343,6 +355,14 @@ impl StreamState {
         self.stick.clear();
         self.body.clear();
         profile::begin_figures();
+    }
+
+    /// Makes the memory of a TCP stream ready for the request that it goes on with. What its rules set stays.
+    fn go_on_as_http(&mut self) {
+        self.facts.is_http = true;
+        self.facts.timers.idle_us = 0;
+        self.request.clear();
+        self.parser.reset();
     }
 
     /// Applies what the rules that just ran asked of the client's connection and of the task.

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::{LogStep, Mode, Proxy, ServerId};
+use thalweg_config::model::{LogStep, Mode, Proxy, ProxyId, ServerId};
 use thalweg_rules::Kind;
 use thalweg_runtime::clock;
 use thalweg_runtime::net::TransferMode;
@@ -32,8 +32,8 @@ use crate::worker::Worker;
 pub enum TcpEnd {
     /// Over. True when the connection may be closed in order.
     Over { orderly: bool },
-    /// `switch-mode http`, or a backend that speaks HTTP: the stream goes on as HTTP.
-    BecameHttp,
+    /// `switch-mode http`, or a backend that speaks HTTP: the stream goes on as HTTP, with the backend that it has got to.
+    BecameHttp(Option<ProxyId>),
 }
 
 /// Serves one TCP connection.
@@ -64,10 +64,11 @@ pub async fn serve(
     stream.client.body.begin_until_close();
     let end = unless_killed(entry, pin!(run(&mut stream))).await;
     let end = match end.unwrap_or_else(|| Err(stream.killed())) {
-        Ok(TcpEnd::BecameHttp) => {
+        Ok(TcpEnd::BecameHttp(backend)) => {
             stream.client.body = BodyReader::default();
             stream.state.facts.backend_assigned = false;
-            return TcpEnd::BecameHttp;
+            stream.state.entry.end();
+            return TcpEnd::BecameHttp(backend);
         }
         Ok(end) => end,
         Err(stop) => TcpEnd::Over { orderly: !matches!(stop, Stop::Ended(After::Drop)) },
@@ -92,17 +93,17 @@ async fn run<'a>(stream: &mut Stream<'a>) -> Result<TcpEnd, Stop<'a>> {
     let fe = stream.frontend();
     stream.log_step(LogStep::Accept);
     if content_rules(stream, fe).await? == Passed::AsHttp {
-        return Ok(TcpEnd::BecameHttp);
+        return become_http(stream, None);
     }
     let Some(be) = route::backend(stream, fe) else {
         return Err(stream.stop(Cause::NoBackend));
     };
     if be.mode == Mode::Http && fe.mode == Mode::Tcp {
-        return Ok(TcpEnd::BecameHttp);
+        return become_http(stream, Some(be.id));
     }
     route::enter(stream, be);
     if be.id != fe.id && content_rules(stream, be).await? == Passed::AsHttp {
-        return Ok(TcpEnd::BecameHttp);
+        return become_http(stream, Some(be.id));
     }
     let end = if stream.broken {
         Err(stream.stop(Cause::ClientResetInRules))
@@ -113,6 +114,15 @@ async fn run<'a>(stream: &mut Stream<'a>) -> Result<TcpEnd, Stop<'a>> {
         count_unsent(stream);
     }
     end
+}
+
+/// The stream becomes one of HTTP, unless its listener has that nothing but bytes is spoken there (`proto none`).
+fn become_http<'a>(stream: &mut Stream<'a>, backend: Option<ProxyId>) -> Result<TcpEnd, Stop<'a>> {
+    let bind = stream.worker.instance.bind(stream.session.listener);
+    if bind.proto.as_deref() == Some("none") {
+        return Err(stream.stop(Cause::RejectedByRule));
+    }
+    Ok(TcpEnd::BecameHttp(backend))
 }
 
 /// Counts what the client said although it went nowhere, up to what would have been looked at.

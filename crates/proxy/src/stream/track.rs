@@ -24,6 +24,11 @@ pub fn request_began(session: &ClientSession) {
     count_on(session.facts().tracking(), Event::Request, 1);
 }
 
+/// What a TCP stream tracks that goes on with a request.
+pub fn stream_became_request(state: &StreamState) {
+    count_on(state.facts.tracking.slots(), Event::Request, 1);
+}
+
 /// A client broke the rules of its protocol, so often.
 pub fn glitches(session: &ClientSession, n: u32) {
     count_on(session.facts().tracking(), Event::Glitches, u64::from(n));
