@@ -65,7 +65,7 @@ fn options_of_servers_mean_something_in_their_section() {
             "global\n localpeer A\npeers p\n bind 127.0.0.1:80\n server A\n server B 127.0.0.2:80 {text}\n"
         )
     };
-    assert_eq!(silent("server", &[WAY, TLS, USUAL, "shard"], peers), Vec::<&str>::new());
+    assert_eq!(silent("server", &[WAY, TLS, USUAL, "shard sni"], peers), Vec::<&str>::new());
     let collectors = |text: &str| format!("opentelemetry\n server s 127.0.0.1:4318 {text}\n");
     assert_eq!(silent("server", &[WAY, TLS, USUAL, "init-addr"], collectors), Vec::<&str>::new());
 }
@@ -76,7 +76,7 @@ fn options_of_listeners_mean_something_in_their_section() {
         |text: &str| format!("log-forward l\n bind 127.0.0.1:514 {text}\n log 127.0.0.1:1 local0\n");
     assert_eq!(silent("bind", &[SOCKET, BIND_TLS, "accept-proxy proto"], forward), Vec::<&str>::new());
     let peers = |text: &str| format!("global\n localpeer A\npeers p\n bind 127.0.0.1:80 {text}\n server A\n");
-    assert_eq!(silent("bind", &[SOCKET, BIND_TLS, "proto"], peers), Vec::<&str>::new());
+    assert_eq!(silent("bind", &[SOCKET, BIND_TLS, "accept-proxy proto"], peers), Vec::<&str>::new());
     let cli = |text: &str| format!("global\n stats socket 127.0.0.1:80 {text}\n");
     assert_eq!(
         silent("bind", &[SOCKET, BIND_TLS, "expose-fd level proto severity-output"], cli),

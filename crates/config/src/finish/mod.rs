@@ -12,7 +12,7 @@ pub(crate) use formats::{FormatKey, proxy_fields};
 
 use std::sync::Arc;
 
-use thalweg_syntax::{Diagnostic, Lead, Severity, Span};
+use thalweg_syntax::Span;
 
 use thalweg_rules::Ruleset;
 
@@ -233,10 +233,6 @@ fn resolve(cx: &mut Cx<'_>, b: &mut Building) {
     let own = |span: Span| span.file == b.span.file && span.line > b.span.line;
     if let Some((name, span)) = b.default_backend.take().filter(|(_, span)| b.p.is_fe() || own(*span)) {
         match proxy::backend_named(cx, b, span, &name, "default_backend") {
-            Ok(id) if id == b.p.id => {
-                let message = format!("Proxy '{}': loop detected for default_backend: '{name}'.", b.p.name);
-                cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, Some(span), message));
-            }
             Ok(id) => b.p.default_backend = Some(id),
             Err(e) => cx.diagnostics.push(*e),
         }

@@ -52,7 +52,7 @@ fn static_backend(
     backend_named(cx, b, line.span_at(1), name, "use_backend").map(DynamicTarget::Static)
 }
 
-/// The backend of that name, or the complaint that there is none.
+/// The backend of that name, or the complaint that there is none, or that it is the one that asks.
 pub(crate) fn backend_named(
     cx: &Cx<'_>,
     b: &Building,
@@ -62,6 +62,10 @@ pub(crate) fn backend_named(
 ) -> Result<ProxyId, Box<thalweg_syntax::Diagnostic>> {
     use thalweg_syntax::{Diagnostic, Lead};
     match cx.by_name.get(name) {
+        Some(id) if *id == b.p.id && b.p.is_be() => {
+            let message = format!("Proxy '{}': loop detected for {what}: '{name}'.", b.p.name);
+            Err(Box::new(Diagnostic::new(thalweg_syntax::Severity::Alert, Lead::Bare, Some(span), message)))
+        }
         Some(id) if cx.sides[id.0 as usize].backend => {
             let mode = cx.sides[id.0 as usize].mode;
             // A TCP connection may become HTTP on its way, not the other way round.
