@@ -4,12 +4,11 @@
 //! with whatever was received meanwhile: its own task gives it up, so that it is the same thread's from the first byte to the
 //! last that is handled of each receive.
 
-use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
 use thalweg_config::model::Reuse;
+use thalweg_live::answer::{self, Wakes};
 use thalweg_runtime::{Kind, Reason, TaskId, current_task, run_on, spawn, thread_index, timer};
-use thalweg_shared::Mutex;
 
 use super::connect::{ServerConn, Target, ends};
 use super::pool::ConnectionKey;
@@ -50,15 +49,11 @@ struct Wanted {
 /// made.
 const WAIT_MS: u64 = 500;
 
-/// The answer of the owner: `None` while it is awaited, `Some(None)` when there is no such connection after all.
-type Answer = Arc<Mutex<Option<Option<Given>>>>;
-
 /// Asks thread `owner` for an idle connection. When the asking task ends before the answer comes, a connection that carries one
 /// request at a time is closed.
 async fn ask(owner: usize, wanted: Wanted) -> Option<Given> {
-    let answer: Answer = Arc::default();
-    let reply =
-        Reply { answer: Arc::clone(&answer), thread: thread_index(), asking: current_task(), given: None };
+    let (answer, reply) = answer::ask(Asking(current_task()));
+    let reply = Reply { thread: thread_index(), reply };
     run_on(owner, move || {
         // Cancelling a receive that runs ahead can take a moment, hence a task.
         spawn(&HAND_OVER, async move {
@@ -66,37 +61,33 @@ async fn ask(owner: usize, wanted: Wanted) -> Option<Given> {
             take(&wanted, reply).await;
         });
     });
-    std::future::poll_fn(|_| match answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(given) => Poll::Ready(given),
-        None => Poll::Pending,
-    })
-    .await
+    std::future::poll_fn(|_| answer.take().map_or(Poll::Pending, Poll::Ready)).await
+}
+
+/// The task that asked.
+struct Asking(TaskId);
+
+impl Wakes for Asking {
+    fn wake(&self) {
+        self.0.wake(Reason::MESSAGE);
+    }
 }
 
 /// The answer on its way: whoever asked hears of it however the owner's task ends.
 pub struct Reply {
-    answer: Answer,
-    /// Where it was asked, and by which task.
+    /// Where it was asked.
     thread: usize,
-    asking: TaskId,
-    given: Option<Given>,
+    reply: answer::Reply<Given, Asking>,
 }
 
 impl Reply {
-    fn give(mut self, given: Option<Given>) {
-        self.given = given;
+    fn give(self, given: Option<Given>) {
+        self.reply.give(given);
     }
 
     /// Brings a connection to the thread that asked for it.
     pub fn bring(self, connection: Arriving) {
         run_on(self.thread, move || self.give(connection.arrive().then_some(Given::Arrived)));
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.given.take());
-        self.asking.wake(Reason::MESSAGE);
     }
 }
 
