@@ -327,6 +327,10 @@ impl Section {
         for (seen, acknowledged) in session.seen.iter_mut().zip(&peer.acknowledged) {
             seen.pushed = *acknowledged;
         }
+        // Who asks to be taught asks one peer. A share is known to its owner alone, and the peer may have come back without memory.
+        if at != self.local && self.tables.iter().any(|shared| shared.table.spec().fleet) {
+            session.lesson = Some(Lesson { of_shares: true, ..Lesson::default() });
+        }
         peer.session = Some(session);
         link
     }
@@ -596,16 +600,20 @@ impl Section {
         let peer = &mut self.peers[link.peer];
         let wanted = if is_local { 0 } else { peer.spec.shard };
         let Some(session) = &mut peer.session else { return true };
-        let Some(Lesson { mut table, mut entry }) = session.lesson else { return true };
+        let Some(Lesson { mut table, mut entry, of_shares }) = session.lesson else { return true };
         let mut looks = TEACH_LOOKS;
         while let Some(shared) = self.tables.get_mut(table) {
+            if of_shares && !shared.table.spec().fleet {
+                table += 1;
+                continue;
+            }
             if entry == 0 {
                 // What changes from here on is sent afterwards.
                 session.seen[table].pushed = shared.log.last();
             }
             while entry < shared.table.numbers() {
                 if *left == 0 || looks == 0 || out.len() >= SEND_MAX {
-                    session.lesson = Some(Lesson { table, entry });
+                    session.lesson = Some(Lesson { table, entry, of_shares });
                     return false;
                 }
                 looks -= 1;
@@ -627,8 +635,11 @@ impl Section {
             }
             (table, entry) = (table + 1, 0);
         }
-        wire::put_control(out, if knows_all { Control::Finished } else { Control::Partial });
-        (session.lesson, session.taught) = (None, true);
+        session.lesson = None;
+        if !of_shares {
+            wire::put_control(out, if knows_all { Control::Finished } else { Control::Partial });
+            session.taught = true;
+        }
         true
     }
 

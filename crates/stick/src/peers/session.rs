@@ -64,6 +64,8 @@ pub(crate) struct Seen {
 pub(crate) struct Lesson {
     pub table: usize,
     pub entry: u32,
+    /// Nobody asked for it: only what no other peer can teach is told, the shares of fleets, and no end is said.
+    pub of_shares: bool,
 }
 
 pub(crate) struct Session {

@@ -485,6 +485,40 @@ fn shares_are_apart() {
     assert!(sent[0].is_disjoint(&sent[1]) && sent[0].len() > 20 && sent[1].len() > 20);
 }
 
+/// A process of a fleet that comes back without memory asks one of the others to teach it. What each of them counted it hears from
+/// each, who thought that it knew.
+#[test]
+fn who_comes_back_learns_the_share_of_each() {
+    let mut net = Net::new(3);
+    let begin = |net: &mut Net, at: usize| {
+        net.tables[at] = tables().map(|t| Arc::new(Table::new(Spec { fleet: true, ..t.spec().clone() }, 7)));
+        net.sections[at] = section(at, &net.tables[at], net.now_ms);
+    };
+    for at in 0..3 {
+        begin(&mut net, at);
+        net.sections[at].learning = Learning::Done;
+        net.set(at, 0, 7, 1 + at as u32);
+    }
+    let sum = |net: &Net, at: usize| {
+        let (table, key) = (&net.tables[at][0], Net::key_of(&net.tables[at][0], 7));
+        table.sum(table.spec().key.key(&key).unwrap(), DataType::Gpt0, 0, net.now_ms)
+    };
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        net.connect(from, to);
+    }
+    net.settle();
+    // What is set is the value times the number of the kind.
+    let times = DataType::Gpt as u64 + 1;
+    assert_eq!([0, 1, 2].map(|at| sum(&net, at)), [Some((1 + 2 + 3) * times); 3]);
+    net.cut(0, 1);
+    net.cut(1, 2);
+    begin(&mut net, 1);
+    net.connect(0, 1);
+    net.connect(1, 2);
+    net.settle();
+    assert_eq!(sum(&net, 1), Some((1 + 3) * times));
+}
+
 /// A peer that is asked and does not teach is not waited for without end.
 #[test]
 fn a_teacher_that_says_nothing_is_given_up() {
