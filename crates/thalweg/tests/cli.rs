@@ -726,7 +726,9 @@ fn pools_show_what_connections_take() {
             let used = of_pool.split(" bytes), ").nth(1).and_then(|rest| rest.split(' ').next());
             used.and_then(|used| used.parse::<usize>().ok()).unwrap_or(0)
         };
-        let before = ["session", "socket", "task"].map(used);
+        // Figures of the start may be those of a moment with more sessions of the CLI.
+        let pools = ["session", "socket", "task"];
+        assert!(pools.map(used).iter().all(|used| *used < COUNT));
         let mut held: Vec<_> = (0..COUNT).map(|_| proxy.connect()).collect();
         for client in &mut held {
             client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
@@ -734,8 +736,7 @@ fn pools_show_what_connections_take() {
         }
         // Each thread publishes them a few times a second.
         eventually("waiting connections are listed", || {
-            let now = ["session", "socket", "task"].map(used);
-            now.iter().zip(before).all(|(now, before)| *now >= before + COUNT).then_some(())
+            pools.map(used).iter().all(|used| *used >= COUNT).then_some(())
         });
         held.iter_mut().for_each(|client| client.send("GET /wait HTTP/1.1\r\nhost: a\r\n\r\n"));
         eventually("streams are listed", || (used("stream") >= COUNT).then_some(()));

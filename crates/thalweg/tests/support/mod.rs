@@ -514,10 +514,17 @@ impl Proxy {
         socket_inodes(self.id())
     }
 
-    /// How many descriptors are open once no connection is left.
+    /// How many descriptors are open once no connection is left, but for the pipe that each thread keeps for long bodies.
     pub fn descriptors(&self) -> usize {
         self.has_no_connections();
-        fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
+        let open = self.open_files();
+        let pipes = open.iter().filter(|file| file.to_string_lossy().starts_with("pipe:")).count();
+        open.len() - pipes.min(2 * self.threads().unwrap_or(1))
+    }
+
+    fn open_files(&self) -> Vec<PathBuf> {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap();
+        open.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok()).collect()
     }
 
     /// The memory that it has, in kB.
@@ -536,8 +543,7 @@ impl Proxy {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        let open = fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap();
-        let open: Vec<_> = open.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok()).collect();
+        let open = self.open_files();
         panic!("{} descriptors are open, {before} were: {open:?}\n{}", open.len(), self.output());
     }
 
@@ -563,11 +569,15 @@ impl Proxy {
         panic!("connections are left: {left:?}\n{}", self.output());
     }
 
+    /// What its configuration says.
+    fn threads(&self) -> Option<usize> {
+        self.text.lines().find_map(|line| line.strip_prefix("nbthread ")?.trim().parse().ok())
+    }
+
     /// Waits until each thread of the program has waited for events: its ports listen before that, and on a busy machine not
     /// all of its threads have opened what they need then.
     fn wait_until_polling(&self) {
-        let threads = self.text.lines().find_map(|line| line.strip_prefix("nbthread ")?.trim().parse().ok());
-        let Some(threads): Option<usize> = threads else { return };
+        let Some(threads) = self.threads() else { return };
         let mut polling = BTreeSet::new();
         eventually("all threads wait for events", || {
             let ended =
