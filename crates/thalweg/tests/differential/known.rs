@@ -35,6 +35,11 @@ pub const KNOWN: &[Known] = &[
         aspects: &["s1#1 end Open/Reset"],
         reason: "a server whose response could not be sent loses its connection",
     },
+    Known {
+        cases: &["client-leaves/deaf/*", "timeouts/deaf-client/*"],
+        aspects: &["stat * h1_spliced_bytes_*"],
+        reason: "long bodies of known length are spliced without being asked to",
+    },
     // What is sent.
     Known {
         cases: &[
