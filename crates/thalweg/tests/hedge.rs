@@ -23,15 +23,9 @@ fn start(io: Io, lines: &str, servers: &[(&str, SocketAddrV4)]) -> Proxy {
     Setup::http(&text).threads(1).global("stats socket <@dir>/cli level admin").start(io)
 }
 
-/// The value of a column of `show stat`.
+/// The value of a column of a server, or of the whole backend.
 fn column(proxy: &Proxy, server: &str, name: &str) -> String {
-    let mut cli = Conn::connect_unix(&proxy.path("cli"));
-    cli.send("show stat\n");
-    let text = cli.rest_text();
-    let at = text.lines().next().unwrap().trim_start_matches("# ").split(',').position(|n| n == name);
-    let at = at.unwrap_or_else(|| panic!("no column {name} in {text}"));
-    let row = text.lines().find(|line| line.starts_with(&format!("be,{server},"))).expect("a row");
-    row.split(',').nth(at).unwrap().to_string()
+    proxy.stat(&format!("be,{server}"), name)
 }
 
 /// What a server is asked, and what it does about each request, one after the other; what it was not told of, it answers.

@@ -24,15 +24,9 @@ fn ask(conn: &mut Conn) -> u16 {
     conn.response().status
 }
 
-/// The value of a column of `show stat`.
+/// The value of a column of a server, or of the whole backend.
 fn column(proxy: &Proxy, server: &str, name: &str) -> String {
-    let mut cli = Conn::connect_unix(&proxy.path("cli"));
-    cli.send("show stat\n");
-    let text = cli.rest_text();
-    let at = text.lines().next().unwrap().trim_start_matches("# ").split(',').position(|n| n == name);
-    let at = at.unwrap_or_else(|| panic!("no column {name} in {text}"));
-    let row = text.lines().find(|line| line.starts_with(&format!("be,{server},"))).expect("a row");
-    row.split(',').nth(at).unwrap().to_string()
+    proxy.stat(&format!("be,{server}"), name)
 }
 
 fn said(proxy: &Proxy, what: &str) -> bool {

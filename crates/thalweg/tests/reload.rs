@@ -48,15 +48,6 @@ fn ask(conn: &mut Conn) -> (String, String) {
     (response.field("x-gen"), response.text())
 }
 
-/// A column of a row of `show stat`.
-fn stat(proxy: &Proxy, row: &str, column: &str) -> String {
-    let text = cli(proxy, "show stat");
-    let title = text.lines().next().unwrap().trim_start_matches("# ").to_owned();
-    let at = title.split(',').position(|name| name == column).expect("a column of that name");
-    let found = text.lines().find(|line| line.starts_with(&format!("{row},")));
-    found.unwrap_or_else(|| panic!("no row {row}\n{text}")).split(',').nth(at).unwrap().to_owned()
-}
-
 const ONE: &str = "frontend fe\n  bind <@fe>\n  http-response set-header X-Gen g1\n  default_backend be\n";
 
 /// A client that stays is served by the new configuration from its next request on; what was under way goes on by the old one.
@@ -132,7 +123,7 @@ fn connections_stay_and_new_requests_follow() {
 
 /// Five requests, which this server answers: how many connections were made for them, and how often one was used again.
 fn connections_for_five(proxy: &Proxy, client: &mut Conn, server: &str, name: &str) -> (u64, u64) {
-    let count = |column: &str| stat(proxy, &format!("be,{server}"), column).parse::<u64>().unwrap();
+    let count = |column: &str| proxy.stat(&format!("be,{server}"), column).parse::<u64>().unwrap();
     let before = (count("connect"), count("reuse"));
     for _ in 0..5 {
         assert_eq!(ask(client).1, name);
@@ -179,7 +170,7 @@ fn listeners_come_and_go() {
         let mut busy = Conn::connect(proxy.addr("other"));
         assert_eq!((ask(&mut stays).0, ask(&mut idle).0), ("g1".into(), "g1".into()));
         busy.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
-        eventually("the request is at the server", || (stat(&proxy, "be,a", "scur") == "1").then_some(()));
+        eventually("the request is at the server", || (proxy.stat("be,a", "scur") == "1").then_some(()));
         proxy.edit("bind <@other>", "bind <@third>");
         proxy.edit("X-Gen g1", "X-Gen g2");
         let said = reload(&proxy);
@@ -200,10 +191,10 @@ fn listeners_come_and_go() {
         eventually("the first snapshot is gone", || {
             (!cli(&proxy, "show snapshots").contains("former")).then_some(())
         });
-        assert_eq!(stat(&proxy, "fe,FRONTEND", "stot"), "4", "{io}");
+        assert_eq!(proxy.stat("fe,FRONTEND", "stot"), "4", "{io}");
         reload(&proxy);
         reload(&proxy);
-        assert_eq!(stat(&proxy, "fe,FRONTEND", "stot"), "4", "{io}");
+        assert_eq!(proxy.stat("fe,FRONTEND", "stot"), "4", "{io}");
         drop((stays, busy, idle));
         proxy.finish(server);
     });
@@ -334,13 +325,13 @@ fn live_state_is_kept() {
         let response = client.response();
         let now = (response.field("x-gen"), response.field("x-map"), response.text());
         assert_eq!(now, ("g2".into(), "run-time".into(), "first".into()), "{io}");
-        assert_eq!(stat(&proxy, "be,a", "weight"), "3", "{io}");
-        assert_eq!(stat(&proxy, "be,b", "status"), "MAINT", "{io}");
-        assert_eq!(stat(&proxy, "be,BACKEND", "stot"), "6", "{io}");
-        assert_eq!(stat(&proxy, "fe,FRONTEND", "req_tot"), "6", "{io}");
+        assert_eq!(proxy.stat("be,a", "weight"), "3", "{io}");
+        assert_eq!(proxy.stat("be,b", "status"), "MAINT", "{io}");
+        assert_eq!(proxy.stat("be,BACKEND", "stot"), "6", "{io}");
+        assert_eq!(proxy.stat("fe,FRONTEND", "req_tot"), "6", "{io}");
         assert!(cli(&proxy, "show table be").contains("http_req_cnt=6"), "{io}");
         cli(&proxy, "set server be/b state ready");
-        assert_eq!(stat(&proxy, "be,b", "weight"), "11", "{io}: the file says so now");
+        assert_eq!(proxy.stat("be,b", "weight"), "11", "{io}: the file says so now");
         fs::write(&map, "k other\n").unwrap();
         let said = cli(&proxy, "reload force");
         assert!(said.starts_with("Success=1\n") && said.contains("dropped: server be/added"), "{said}");
@@ -368,7 +359,7 @@ fn a_server_that_moves_leaves_its_idle_connections() {
         for client in &mut clients {
             assert_eq!(ask(client).1, "second", "{io}");
         }
-        assert_eq!(stat(&proxy, "be,a", "stot"), "8", "{io}");
+        assert_eq!(proxy.stat("be,a", "stot"), "8", "{io}");
         drop(clients);
         proxy.finish((first, second));
     });

@@ -527,6 +527,18 @@ impl Proxy {
         open.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok()).collect()
     }
 
+    /// A column of a row of `show stat`, which is named by its proxy and itself: `be,s1`. The CLI listens on `cli`.
+    pub fn stat(&self, row: &str, column: &str) -> String {
+        let mut cli = Conn::connect_unix(&self.path("cli"));
+        cli.send("show stat\n");
+        let text = cli.rest_text();
+        let title = text.lines().next().unwrap().trim_start_matches("# ");
+        let at = title.split(',').position(|name| name == column);
+        let at = at.unwrap_or_else(|| panic!("no column {column} in {text}"));
+        let found = text.lines().find(|line| line.starts_with(&format!("{row},")));
+        found.unwrap_or_else(|| panic!("no row {row} in {text}")).split(',').nth(at).unwrap().to_owned()
+    }
+
     /// The memory that it has, in kB.
     pub fn resident_kb(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
