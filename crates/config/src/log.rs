@@ -87,8 +87,8 @@ pub(crate) fn proxy_log(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outco
 pub(crate) fn add_line(cx: &mut Cx<'_>, line: &Line, section: &str, targets: &mut Vec<LogTarget>) -> Outcome {
     if line.words.len() == 2 && line.text(1) == "global" {
         let globals = &cx.config.global.log_targets;
-        let known: Vec<_> = targets.iter().filter_map(|t| t.global).collect();
-        targets.extend(globals.iter().filter(|t| t.global.is_none_or(|at| !known.contains(&at))).cloned());
+        let known: Vec<_> = targets.iter().map(|target| target.global).collect();
+        targets.extend(globals.iter().filter(|target| !known.contains(&target.global)).cloned());
         return Ok(());
     }
     let before = cx.log_names.len();

@@ -12,7 +12,7 @@ use crate::lines::condition;
 const SINGLE: [&str; 8] = ["dst_port", "fe_id", "fe_name", "method", "path", "src_port", "ssl_fc_sni", "url"];
 
 /// What depends on the moment may differ within a line.
-const VARIES: [&str; 5] = ["rand", "gpc", "_rate", "sc_inc", "_inc"];
+const VARIES: [&str; 4] = ["rand", "gpc", "_rate", "_inc"];
 
 /// One condition of an alternative: the words that say it, negated or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
