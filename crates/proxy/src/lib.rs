@@ -69,7 +69,7 @@ pub fn start_peers(sockets: Vec<(usize, Arc<Port>)>) {
 pub fn start_thread(instance: &Arc<Instance>, thread: usize, sockets: Vec<ThreadSocket>) {
     let own = Thread::new(Arc::clone(instance), thread);
     worker::install(&own);
-    backend::connect::start_janitor(&own, 0);
+    backend::idle::start_janitor(&own, 0);
     let Some(worker) = own.pin() else { return };
     if thread == 0 {
         instance.log.feeds(&instance.config).into_iter().for_each(|feed| log_feed::start(&worker, feed));

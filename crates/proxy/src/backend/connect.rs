@@ -14,26 +14,25 @@ use thalweg_config::model::{
 use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
+use thalweg_runtime::pool;
 use thalweg_runtime::timer::{self, timeout_at};
-use thalweg_runtime::{Kind, clock, pool, spawn};
 use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts};
 use thalweg_tls::engine::SentEarly;
 use thalweg_tls::server::ServerContext;
 
 use super::health::observe::{Seen, observe, observe_failure};
 use super::introduction::{self, HeaderField, Introduced};
-use super::pool::{ConnectionKey, Demand, IdlePool};
+use super::pool::ConnectionKey;
 use super::shared::{self, Place};
 use super::sockets;
-use crate::connection::body::BodyReader;
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::line::Line;
 use crate::connection::port::Port;
 use crate::connection::socks::{self, SocksError};
 use crate::connection::tls;
 use crate::connection::transport::Transport;
-use crate::counters::{Counters, OfServer};
-use crate::worker::{Thread, Worker};
+use crate::counters::OfServer;
+use crate::worker::Worker;
 
 /// A connection to a server, with a stream on it or idle.
 ///
@@ -198,8 +197,8 @@ impl<'a> Way<'a> {
     #[inline]
     pub fn plain(
         worker: &'a Worker,
-        proxy: &'a Proxy,
-        server: &'a Server,
+        (proxy, server): (&'a Proxy, &'a Server),
+        of_server: OfServer<'a>,
         is_special: bool,
     ) -> Option<Way<'a>> {
         let is_fixed = match &server.addr {
@@ -214,7 +213,7 @@ impl<'a> Way<'a> {
             && !is_special
             && worker.changed(proxy.id, server.id).is_none();
         let moves = if crate::plant::bug("former-line") { 0 } else { server.revision };
-        is_plain.then(|| Way::new(worker, (proxy, server), None, moves))
+        is_plain.then_some(Way { worker, proxy, server, of_server, key: None, moves })
     }
 
     fn new(
@@ -670,128 +669,4 @@ fn source_address(source: &SourceAddress, client: Endpoint) -> Option<SocketAddr
 /// Whether requests of one session may go over connections that another one has left.
 pub fn shares_connections(proxy: &Proxy) -> bool {
     proxy.mode == Mode::Http && proxy.http_reuse != Reuse::Never
-}
-
-/// Keeps a connection that ended its request on a message boundary for the next one, or closes it.
-pub fn give_back(worker: &Worker, backend: ProxyId, server: &Server, mut conn: Box<ServerConn>) {
-    let proxy = worker.proxy(backend);
-    let pool = server.pool;
-    let exhausted = pool.max_reuse >= 0 && i64::from(conn.requests) > i64::from(pool.max_reuse);
-    if proxy.http_reuse == Reuse::Never || pool.max_conn == 0 || pool.purge_delay_ms == 0 || exhausted {
-        return;
-    }
-    // A server that went out of service has lost its idle connections; those that come back late follow them.
-    if !worker.backend(backend).is_up(server.id) {
-        return;
-    }
-    // Neither has one whose server moved meanwhile.
-    let moves = worker.moves(backend, server);
-    if conn.moves != moves {
-        return;
-    }
-    let of_server = worker.of_server(backend, server.id);
-    // The limit is for all threads together. The connections that are idle already stay: they have proved to last.
-    if let Ok(max) = u64::try_from(pool.max_conn) {
-        let idle_now = worker.instance.servers.sum(of_server.index, |c| &c.idle_connections);
-        if idle_now >= max {
-            return;
-        }
-    }
-    // The stream that gives the connection back is still counted.
-    let demand = Demand {
-        others: to_usize(of_server.counters.current.get()).saturating_sub(1),
-        needed: to_usize(of_server.counters.needed_connections.get()),
-        low: pool.low_conn as usize,
-    };
-    worker.with_pool_of(of_server, |idle| {
-        let (true, Line::Wire(io)) = (idle.follow(moves), &mut conn.port.line) else { return };
-        io.watch(worker.janitor.get());
-        // Nothing of the last message is left but how it was read.
-        debug_assert!(conn.port.is_idle());
-        conn.port.body = BodyReader::default();
-        worker.wake_janitor(idle.put(conn, demand, u64::from(pool.purge_delay_ms)));
-    });
-}
-
-static JANITOR: Kind = Kind::new("idle-connections");
-
-/// Pause before another janitor takes the place of one that a bug ended, in milliseconds.
-const JANITOR_PAUSE_MS: u64 = 1000;
-
-/// Starts to look after the idle connections of this thread, in `delay_ms`.
-pub fn start_janitor(own: &Rc<Thread>, delay_ms: u64) {
-    let janitor = Janitor(Rc::clone(own));
-    spawn(&JANITOR, async move {
-        if delay_ms > 0 {
-            timer::sleep(delay_ms).await;
-        }
-        look_after_idle(&janitor.0).await;
-    });
-}
-
-/// The task that looks after idle connections. There is always one.
-struct Janitor(Rc<Thread>);
-
-impl Drop for Janitor {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            start_janitor(&self.0, JANITOR_PAUSE_MS);
-        }
-    }
-}
-
-/// Looks after the idle connections of one thread: closes those the server closed, and, every `pool-purge-delay` of
-/// each server, half of those that are not needed. Sleeps while there are none.
-async fn look_after_idle(worker: &Thread) {
-    worker.janitor.set(thalweg_runtime::current_task());
-    // There may be connections already, of a janitor before this one.
-    let mut next_purge = 0;
-    loop {
-        let deadline = (next_purge != u64::MAX).then_some(next_purge);
-        worker.janitor_sleeps_until.set(next_purge);
-        if crate::plant::bug("spin") {
-            thalweg_runtime::current_task().wake(thalweg_runtime::Reason::OTHER);
-        }
-        // Woken by input on an idle connection, by one that comes in before all others are due, or by the time: any
-        // wake-up ends the wait, so only the clock tells what is due.
-        let _ = timeout_at(deadline, wait_once()).await;
-        // Nobody needs to wake it from here on.
-        worker.janitor_sleeps_until.set(0);
-        let now = clock::now_ms();
-        next_purge = u64::MAX;
-        worker.each_pool(|counters, pool| {
-            pool.drop_closed();
-            crate::plant::here("janitor");
-            if pool.purge_due().is_some_and(|due| due <= now) {
-                purge(counters, pool, now);
-            }
-            next_purge = next_purge.min(pool.purge_due().unwrap_or(u64::MAX));
-        });
-    }
-}
-
-/// Closes half of the connections of a pool that are in excess, and estimates anew how many are needed.
-fn purge(server: &Counters, pool: &mut IdlePool, now_ms: u64) {
-    let used = server.current.get();
-    let needed = server.needed_connections.get();
-    pool.purge(to_usize(used), to_usize(needed), now_ms);
-    // A burst counts less and less, and is not forgotten at once.
-    server.needed_connections.set((needed + server.used_connections_max.get()) / 2);
-    server.used_connections_max.set(used);
-}
-
-fn to_usize(n: u64) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
-}
-
-/// Pending the first time it is polled, ready the second: waits for whatever wakes the task.
-fn wait_once() -> impl Future<Output = ()> {
-    let mut polled = false;
-    std::future::poll_fn(move |_| {
-        if std::mem::replace(&mut polled, true) {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
-    })
 }

@@ -8,6 +8,7 @@ mod follow;
 mod hand_over;
 pub mod health;
 pub mod identity;
+pub mod idle;
 pub mod introduction;
 pub mod outliers;
 pub mod pool;

@@ -5,9 +5,10 @@ use thalweg_config::model::{Proxy, ProxyId, Reuse, Server, ServerId};
 use thalweg_runtime::TaskId;
 
 use super::ClientSession;
-use crate::backend::connect::{ServerConn, give_back};
+use crate::backend::connect::ServerConn;
+use crate::backend::idle::give_back;
 use crate::backend::pool::ConnectionKey;
-use crate::counters::Kept;
+use crate::counters::{Kept, OfServer};
 use crate::worker::{self, Worker};
 
 /// Idle server connections that one session keeps for itself, unless `max-session-srv-conns` says how many.
@@ -102,12 +103,12 @@ impl ClientSession {
         &self,
         worker: &Worker,
         keeper: TaskId,
-        backend: &Proxy,
-        server: &Server,
+        (backend, server): (&Proxy, &Server),
+        of_server: OfServer<'_>,
         mut conn: Box<ServerConn>,
     ) {
         if backend.http_reuse != Reuse::Never && !conn.authenticated {
-            return give_back(worker, backend.id, server, conn);
+            return give_back(worker, (backend, server), of_server, conn);
         }
         let Some(home) = worker::current() else { return };
         // A server that was removed meanwhile needs no connections, and its number may soon be another one's.

@@ -22,7 +22,7 @@ use crate::backend::assign::{self, Choice, Full, NoServer};
 use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target, Way};
 use crate::connection::line::Line;
 use crate::connection::port::Port;
-use crate::counters::{OfServer, Present};
+use crate::counters::{Counters, OfServer, Present};
 use crate::traces;
 use crate::worker::Worker;
 
@@ -126,13 +126,23 @@ impl<'a> Attempts<'a> {
         Some(server)
     }
 
+    /// What this thread has of the server of the attempt, which the lease looked up.
+    #[inline]
+    fn of_server(&self, worker: &'a Worker, server: &Server) -> OfServer<'a> {
+        match &self.held {
+            Some(lease) => lease.of_server,
+            None => worker.of_server(self.be.id, server.id),
+        }
+    }
+
     /// Takes an idle connection for the attempt. Gives what must be [opened](Attempts::open) when there is none.
     pub fn take_idle(&mut self, stream: &mut Stream<'a>, server: &'a Server) -> Option<Target<'a>> {
         let is_http = stream.state.facts.is_http;
         let overrides = &stream.state.effects.overrides;
         let is_special = is_websocket(stream) || overrides.bc_mark.is_some() || overrides.bc_tos.is_some();
         // Where a connection would go is worked out only when one must be opened.
-        let plain = Way::plain(stream.worker, self.be, server, is_special);
+        let of_server = self.of_server(stream.worker, server);
+        let plain = Way::plain(stream.worker, (self.be, server), of_server, is_special);
         if let (true, Some(way)) = (is_http, &plain)
             && self.take(stream, server, way)
         {
@@ -217,7 +227,9 @@ impl<'a> Attempts<'a> {
     /// The stream leaves its connection, which may be [kept](ServerConn::keep).
     pub fn leave(&mut self, stream: &mut Stream<'a>, server: &'a Server) {
         if let Some(conn) = self.conn.take_if(|conn| conn.is_own_of_session(self.be) || conn.keep) {
-            stream.session.keep(stream.worker, stream.client.line.keeper(), self.be, server, conn);
+            let of_server = self.of_server(stream.worker, server);
+            let keeper = stream.client.line.keeper();
+            stream.session.keep(stream.worker, keeper, (self.be, server), of_server, conn);
         }
         self.conn = None;
     }
@@ -494,6 +506,11 @@ impl<'a> Lease<'a> {
     /// The server.
     pub fn server(&self) -> ServerId {
         self.slot.server()
+    }
+
+    /// What this thread counts of the server.
+    pub fn counters(&self) -> &'a Counters {
+        self.of_server.counters
     }
 
     /// Counts an attempt on the server.

@@ -108,7 +108,7 @@ pub async fn with_server<'a>(
     {
         return Exchanged::Failed(stop);
     }
-    let counters = http.worker.srv_counters(be.id, server.id);
+    let counters = with.lease.counters();
     counters.requests.add(1);
     counters.response(status);
     response_captures(http);
@@ -170,6 +170,8 @@ fn connection_field(http: &Stream<'_>, be: &Proxy) -> (bool, Option<&'static [u8
 }
 
 /// What moves the request's body to the server.
+// There are two callers since requests may be hedged: the usual one is not to pay a call for that.
+#[inline(always)]
 fn upload(http: &Stream<'_>, be: &Proxy, framed: bool) -> Pump {
     let fe = http.frontend();
     let chunked = !framed && http.state.request_framing.body == BodyLength::Chunked;
@@ -304,6 +306,8 @@ fn encode_head(http: &Stream<'_>, connection: Option<&'static [u8]>) -> Option<B
 }
 
 /// Sends the request, with this `Connection` field, but for what the server got early.
+// There are two callers since requests may be hedged: the usual one is not to pay a call for that.
+#[inline(always)]
 fn send_request(
     http: &mut Stream<'_>,
     conn: &mut ServerConn,
@@ -552,7 +556,8 @@ pub struct Wanted {
 }
 
 /// Receives and reads what is there of a response's head.
-#[inline]
+// There are two callers since requests may be hedged: the usual one is not to pay a call for that.
+#[inline(always)]
 pub fn poll_head(http: &mut Stream<'_>, conn: &mut ServerConn, wanted: &Wanted) -> Poll<HeadEnd> {
     let Wanted { options, context, room } = wanted;
     if let Line::Mux(stream) = &mut conn.port.line {

@@ -175,7 +175,7 @@ impl<'a> Hedge<'a> {
         with.server = second.server;
         self.won_from_us = Some(second.began_us);
         http.worker.be_counters(be.id).hedges_won.add(1);
-        http.worker.srv_counters(be.id, second.server.id).hedges_won.add(1);
+        with.lease.counters().hedges_won.add(1);
         http.state.assign_server(http.worker, second.server.id);
         http.state.facts.hedged = ANSWERED;
         http.state.facts.timers.connect_us = second.connected_us;
@@ -203,7 +203,7 @@ impl<'a> Second<'a> {
         }
         lease.count_attempt();
         worker.be_counters(be.id).hedges.add(1);
-        worker.srv_counters(be.id, server.id).hedges.add(1);
+        lease.counters().hedges.add(1);
         http.state.facts.hedged = ASKED;
         let began_us = http.elapsed_us();
         let target = target(http, be, server);
