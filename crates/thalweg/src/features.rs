@@ -4,6 +4,7 @@
 //! test suites and packages ask for them.
 
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
+use thalweg_runtime::net::Md5Key;
 use thalweg_syntax::Facts;
 
 use crate::cli::Options;
@@ -26,19 +27,19 @@ pub const FEATURES: [(&str, bool); 58] = [
     ("EVPORTS", false),
     ("FCGI", false),
     ("GETADDRINFO", true),
-    ("H2", false),
-    ("HAVE_TCP_MD5SIG", false),
+    ("H2", true),
+    ("HAVE_TCP_MD5SIG", true),
     ("KQUEUE", false),
     ("KTLS", false),
     ("LIBATOMIC", false),
     ("LIBCRYPT", true),
-    ("LINUX_CAP", false),
+    ("LINUX_CAP", true),
     ("LINUX_SPLICE", true),
     ("LINUX_TPROXY", true),
     ("LUA", false),
     ("MATH", false),
     ("MEMORY_PROFILING", false),
-    ("NETFILTER", false),
+    ("NETFILTER", true),
     ("NS", false),
     ("OBSOLETE_LINKER", false),
     ("OPENSSL", true),
@@ -66,10 +67,15 @@ pub const FEATURES: [(&str, bool); 58] = [
     ("THREAD", true),
     ("THREAD_DUMP", false),
     ("TPROXY", true),
-    ("TRACE", false),
+    ("TRACE", true),
     ("WURFL", false),
     ("ZLIB", false),
 ];
+
+/// What was looked for on this machine, and whether it is there.
+pub fn detected() -> [(&'static str, bool); 1] {
+    [("HAVE_WORKING_TCP_MD5SIG", Md5Key::works())]
+}
 
 /// What the command line switched off, for `enabled()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +122,7 @@ pub const THREADS_MAX: usize = 1022;
 
 /// Name, mode, sides and implementation of each protocol that can carry traffic.
 pub const MULTIPLEXERS: [(&str, &str, &str, &str); 5] = [
-    ("h2", "HTTP", "FE", "H2"),
+    ("h2", "HTTP", "FE|BE", "H2"),
     ("<default>", "HTTP", "FE|BE", "H1"),
     ("h1", "HTTP", "FE|BE", "H1"),
     ("<default>", "TCP", "FE|BE", "PASS"),
@@ -136,9 +142,10 @@ pub fn drivers() -> [(&'static str, u32, bool); 2] {
 /// What conditions are answered from. The version is the one this program follows: configurations compare it with
 /// the versions of HAProxy that brought what they use.
 pub fn facts(enabled: &Enabled) -> Facts {
+    let features = FEATURES.into_iter().chain(detected()).filter(|(_, present)| *present);
     Facts {
         version: COMPATIBLE_VERSION.into(),
-        features: FEATURES.into_iter().filter(|(_, present)| *present).map(|(name, _)| name.into()).collect(),
+        features: features.map(|(name, _)| name.into()).collect(),
         enabled: enabled.names().map(str::to_string).collect(),
         // The protocol is rustls', the algorithms are AWS-LC's: with the numbers of the version that is linked.
         tls_library: Some("AWS-LC 5.12.0 (rustls 0.23)".into()),
@@ -161,7 +168,11 @@ mod tests {
     #[test]
     fn conditions_see_the_features() {
         let facts = facts(&Enabled { no_splice: true, ..Enabled::default() });
-        assert!(facts.features.contains("THREAD") && !facts.features.contains("QUIC"));
+        assert!(
+            facts.features.contains("THREAD")
+                && facts.features.contains("H2")
+                && !facts.features.contains("QUIC")
+        );
         assert!(facts.enabled.contains("EPOLL") && !facts.enabled.contains("POLL"));
         assert!(facts.enabled.contains("REUSEPORT") && !facts.enabled.contains("SPLICE"));
     }

@@ -131,19 +131,31 @@ pub fn open(
             if connects || opened.iter().any(|open| open.proxy == proxy.id && open.bind == index) {
                 continue;
             }
-            let mut refused = Vec::new();
-            let opening = open_bind(config, &Owner::of(proxy), bind, handed, &mut refused);
-            // Each shard was refused the same.
-            refused.dedup_by_key(|(what, _)| *what);
-            let title = title(proxy);
-            warnings.extend(refused.iter().map(|(what, error)| left_out(&title, bind, *what, error)));
-            match opening {
-                Ok(shards) => opened.push(OpenListener { proxy: proxy.id, bind: index, shards }),
-                Err(error) => failures.push(failure(&title, bind, &error)),
-            }
+            open_into(config, (proxy, index), handed, opened, warnings)
+                .unwrap_or_else(|failure| failures.push(failure));
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(failures) }
+}
+
+/// Opens one bind of a proxy. On failure, the message for it.
+fn open_into(
+    config: &Config,
+    (proxy, index): (&Proxy, usize),
+    handed: &mut Handed,
+    opened: &mut Vec<OpenListener>,
+    warnings: &mut Vec<String>,
+) -> Result<(), String> {
+    let bind = &proxy.binds[index];
+    let title = title(proxy);
+    let mut refused = Vec::new();
+    let opening = open_bind(config, &Owner::of(proxy), bind, handed, &mut refused);
+    // Each shard was refused the same.
+    refused.dedup_by_key(|(what, _)| *what);
+    warnings.extend(refused.iter().map(|(what, error)| left_out(&title, bind, *what, error)));
+    let shards = opening.map_err(|error| failure(&title, bind, &error))?;
+    opened.push(OpenListener { proxy: proxy.id, bind: index, shards });
+    Ok(())
 }
 
 /// What a configuration that follows another one has to listen on besides.
@@ -256,18 +268,8 @@ pub fn open_cli_following(
 }
 
 fn open_cli_bind(config: &Config, bind: &Bind, handed: &mut Handed) -> io::Result<Arc<Door>> {
-    let socket = match bind.addr {
-        // Kept open by its number as well: nothing else uses it, and it ends with the process.
-        BindAddr::Fd(fd) | BindAddr::SockPair(fd) => take_inherited(fd, CLI_BACKLOG, bind)?,
-        _ => {
-            let mut refused = Vec::new();
-            let mut sockets = open_bind(config, &Owner::CLI, bind, handed, &mut refused)?;
-            if let Some((_, error)) = refused.pop() {
-                return Err(error);
-            }
-            sockets.pop().ok_or(io::ErrorKind::InvalidInput)?
-        }
-    };
+    // One that is inherited is kept open by its number as well: nothing else uses it, and it ends with the process.
+    let socket = open_one(config, &Owner::CLI, bind, handed)?;
     let kind = descriptor::inspect(socket.fd.as_fd())?;
     let port = socket.into_port(let_go_of(config, &Owner::CLI, bind));
     Ok(Door::new(stats_socket::line(bind, kind.local.is_unix()), Some(port)))
@@ -353,18 +355,7 @@ pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLog
 
 /// A socket that one thread serves.
 fn open_stream(config: &Config, owner: &Owner, bind: &Bind, handed: &mut Handed) -> io::Result<Arc<Port>> {
-    let socket = match bind.addr {
-        BindAddr::Fd(fd) | BindAddr::SockPair(fd) => take_inherited(fd, backlog(config, owner, bind), bind)?,
-        _ => {
-            let mut refused = Vec::new();
-            let mut sockets = open_bind(config, owner, bind, handed, &mut refused)?;
-            if let Some((_, error)) = refused.pop() {
-                return Err(error);
-            }
-            sockets.truncate(1);
-            sockets.pop().ok_or(io::ErrorKind::InvalidInput)?
-        }
-    };
+    let socket = open_one(config, owner, bind, handed)?;
     Ok(socket.into_port(let_go_of(config, owner, bind)))
 }
 
@@ -422,18 +413,18 @@ pub fn distribute(
 
 /// Takes over the descriptors named by `fd@`. Each bind gets a copy, so that two may name the same one; the
 /// originals are closed, or they would keep their ports open after a soft stop.
-pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Vec<String>> {
+pub fn inherit(
+    config: &Config,
+    opened: &mut Vec<OpenListener>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Vec<String>> {
     let mut failures = Vec::new();
     let mut originals = Vec::new();
     for proxy in config.proxies.iter().filter(|proxy| !proxy.disabled) {
         for (index, bind) in proxy.binds.iter().enumerate() {
             let (BindAddr::Fd(fd) | BindAddr::SockPair(fd)) = bind.addr else { continue };
-            match take_inherited(fd, backlog(config, &Owner::of(proxy), bind), bind) {
-                Ok(socket) => {
-                    opened.push(OpenListener { proxy: proxy.id, bind: index, shards: vec![socket] })
-                }
-                Err(error) => failures.push(failure(&title(proxy), bind, &error)),
-            }
+            open_into(config, (proxy, index), &mut Handed::default(), opened, warnings)
+                .unwrap_or_else(|failure| failures.push(failure));
             if !originals.contains(&fd) {
                 originals.push(fd);
             }
@@ -447,13 +438,32 @@ pub fn inherit(config: &Config, opened: &mut Vec<OpenListener>) -> Result<(), Ve
     Ok(())
 }
 
-fn take_inherited(fd: i32, backlog: u32, bind: &Bind) -> io::Result<OpenSocket> {
+fn take_inherited(
+    fd: i32,
+    bind: &Bind,
+    options: &ListenOptions,
+    refused: &mut Vec<(Refused, io::Error)>,
+) -> io::Result<OpenSocket> {
     let socket = inherited::copy(fd)?;
     let kind = descriptor::inspect(socket.as_fd())?;
-    if matches!(bind.addr, BindAddr::Fd(_)) && !kind.listening {
-        listener::listen(socket.as_fd(), backlog)?;
+    if matches!(bind.addr, BindAddr::Fd(_)) {
+        listener::tune_bound(socket.as_fd(), options, refused)?;
+        if !kind.listening {
+            listener::listen(socket.as_fd(), options.backlog)?;
+        }
     }
     Ok(OpenSocket { fd: socket, shared: true })
+}
+
+/// The first socket of a bind that must have all of its options.
+fn open_one(config: &Config, owner: &Owner, bind: &Bind, handed: &mut Handed) -> io::Result<OpenSocket> {
+    let mut refused = Vec::new();
+    let mut sockets = open_bind(config, owner, bind, handed, &mut refused)?;
+    if let Some((_, error)) = refused.pop() {
+        return Err(error);
+    }
+    sockets.truncate(1);
+    sockets.pop().ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 fn open_bind(
@@ -463,18 +473,21 @@ fn open_bind(
     handed: &mut Handed,
     refused: &mut Vec<(Refused, io::Error)>,
 ) -> io::Result<Vec<OpenSocket>> {
-    // Others are taken over by `inherit` or refused there.
-    let address = address_of(bind).ok_or(io::ErrorKind::InvalidInput)?;
     let reuseport = bind.may_shard() && !config.global.noreuseport;
-    let count = bind.sockets(&config.global);
     let options = options(config, owner, bind, reuseport);
+    if let BindAddr::Fd(fd) | BindAddr::SockPair(fd) = bind.addr {
+        return take_inherited(fd, bind, &options, refused).map(|socket| vec![socket]);
+    }
+    // What connects is refused before.
+    let address = address_of(bind).ok_or(io::ErrorKind::InvalidInput)?;
+    let count = bind.sockets(&config.global);
     let interface = bind.interface.as_deref().unwrap_or("");
     (0..count)
         .map(|_| match handed.claim(&address, interface) {
             // The process that had it may have let go of it.
-            Some(fd) => {
-                listener::listen(fd.as_fd(), options.backlog).map(|()| OpenSocket { fd, shared: true })
-            }
+            Some(fd) => listener::tune_bound(fd.as_fd(), &options, refused)
+                .and_then(|()| listener::listen(fd.as_fd(), options.backlog))
+                .map(|()| OpenSocket { fd, shared: true }),
             None => listener::open_leaving_out(&address, &options, refused)
                 .map(|fd| OpenSocket { fd, shared: false }),
         })
@@ -538,6 +551,7 @@ fn left_out(title: &str, bind: &Bind, what: Refused, error: &io::Error) -> Strin
     let error = os_message(error);
     let (protocol, address) = match &bind.addr {
         BindAddr::Tcp(address) => (bind.tcp_name(), format!("{}:{}", address.ip(), address.port())),
+        BindAddr::Fd(fd) => ("tcp", format!("fd@{fd}")),
         _ => ("unix_stream", bind.shown.to_string()),
     };
     let what = match what {

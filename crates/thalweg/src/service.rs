@@ -55,8 +55,8 @@ pub struct Service {
 impl Service {
     /// Prepares to serve a configuration: takes over inherited sockets. On failure, one message for each.
     pub fn new(config: Config, program: &Program) -> Result<Service, Vec<String>> {
-        let mut opened = Vec::new();
-        listen::inherit(&config, &mut opened)?;
+        let (mut opened, mut warnings) = (Vec::new(), Vec::new());
+        listen::inherit(&config, &mut opened, &mut warnings)?;
         let backups = Some(Backups::make(&config));
         Ok(Service {
             config,
@@ -67,7 +67,7 @@ impl Service {
             peers: None,
             has_predecessor: false,
             tables: None,
-            warnings: Vec::new(),
+            warnings,
             backups,
             program: program.clone(),
         })

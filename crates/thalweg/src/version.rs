@@ -54,10 +54,9 @@ pub fn build(program: &Program) -> String {
         "Build options : \n  TARGET  = linux-glibc\n  RUST    = {}\n  PROFILE = {profile}\n\nFeature list :",
         env!("CARGO_PKG_RUST_VERSION"),
     ));
-    for (name, present) in FEATURES {
-        text.push_str(if present { " +" } else { " -" });
-        text.push_str(name);
-    }
+    list_features(&mut text, &FEATURES);
+    text.push_str("\nDetected feature list :");
+    list_features(&mut text, &features::detected());
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     text.push_str(&format!(
         "\n\nDefault settings :\n  bufsize = 16384, maxrewrite = 1024, maxpollevents = 200\n\n\
@@ -101,6 +100,13 @@ pub fn build(program: &Program) -> String {
     }
     text.push('\n');
     text
+}
+
+fn list_features(text: &mut String, features: &[(&str, bool)]) {
+    for (name, present) in features {
+        text.push_str(if *present { " +" } else { " -" });
+        text.push_str(name);
+    }
 }
 
 fn list(names: &[&str]) -> String {

@@ -2,7 +2,13 @@
 
 mod support;
 
-use support::{Conn, Proxy, Setup, each_driver, eventually};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use support::{Conn, Proxy, Setup, each_driver, eventually, program};
+use thalweg_runtime::net::Md5Key;
 
 /// Whether the kernel speaks MPTCP.
 fn speaks_mptcp() -> bool {
@@ -51,13 +57,8 @@ fn connections_of_several_paths_are_taken_and_made() {
 
 #[test]
 fn signed_connections_are_taken_from_who_has_the_password() {
-    let signed = thalweg_runtime::net::ListenOptions {
-        md5: Some(thalweg_runtime::net::Md5Key((*b"x").into())),
-        ..Default::default()
-    };
-    let any = thalweg_runtime::net::SockAddr::from(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
-    if let Err(error) = thalweg_runtime::net::listener::open(&any, &signed) {
-        eprintln!("skipped: this kernel signs no segments: {error}");
+    if !Md5Key::works() {
+        eprintln!("skipped: this kernel signs no segments");
         return;
     }
     each_driver(|io| {
@@ -75,5 +76,42 @@ fn signed_connections_are_taken_from_who_has_the_password() {
         };
         eventually("its checks pass", || (ask("fe") == 200).then_some(()));
         assert_eq!((ask("wrong"), ask("none")), (503, 503), "over {io}");
+    });
+}
+
+#[test]
+fn an_inherited_listener_gets_the_options_of_its_bind() {
+    if !Md5Key::works() {
+        eprintln!("skipped: this kernel signs no segments");
+        return;
+    }
+    each_driver(|io| {
+        let listener = TcpListener::bind((support::own_ip(), 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let directory = support::Directory::new();
+        let text = format!(
+            "defaults\nmode http\ntimeout connect 5s\ntimeout client 5s\ntimeout server 5s\n\
+             listen way\nbind unix@way.sock\nserver s {addr} tcp-md5sig secret\n\
+             listen signed\nbind fd@0 tcp-md5sig secret\nhttp-request return status 200 content-type a/b string signed\n"
+        );
+        std::fs::write(directory.0.join("cfg"), text).unwrap();
+        let mut child = Command::new(program().get_program())
+            .args(["-db", "-f", "cfg"])
+            .current_dir(&directory.0)
+            .env("THALWEG_IO_DRIVER", io)
+            .stdin(Stdio::from(OwnedFd::from(listener)))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let way = directory.0.join("way.sock");
+        eventually("it listens", || way.exists().then_some(()));
+        let mut conn = Conn::connect_unix(&way);
+        conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        let text = conn.response().text();
+        let unsigned = TcpStream::connect_timeout(&addr, Duration::from_millis(300));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(text, "signed", "over {io}");
+        assert!(unsigned.is_err(), "over {io}: who has no password is not answered");
     });
 }

@@ -337,12 +337,7 @@ pub fn open_leaving_out(
     let protocol = if opts.mptcp && !address.is_unix() { libc::IPPROTO_MPTCP } else { 0 };
     let socket = syscall::socket(address.family(), kind, protocol)?;
     let fd = socket.as_raw_fd();
-    if let Some(bytes) = opts.receive_buffer {
-        set::receive_buffer(fd, bytes)?;
-    }
-    if let Some(bytes) = opts.send_buffer {
-        set::send_buffer(fd, bytes)?;
-    }
+    buffers(fd, opts)?;
     match address {
         SockAddr::Unix(path) => bind_path(socket.as_fd(), path, opts)?,
         SockAddr::Abstract(_) => bind(fd, address)?,
@@ -355,6 +350,24 @@ pub fn open_leaving_out(
         listen(socket.as_fd(), opts.backlog)?;
     }
     Ok(socket)
+}
+
+/// Gives a socket that another process opened and bound the options that a new one would have, but for those that need
+/// one that is not bound. Goes on without those that the kernel refuses, as [`open_leaving_out`] does.
+pub fn tune_bound(
+    socket: BorrowedFd<'_>,
+    opts: &ListenOptions,
+    refused: &mut Vec<(Refused, io::Error)>,
+) -> io::Result<()> {
+    let fd = socket.as_raw_fd();
+    let address = descriptor::local_addr(fd)?;
+    buffers(fd, opts)?;
+    if address.is_unix() { Ok(()) } else { tune(fd, &address, opts, refused) }
+}
+
+fn buffers(fd: RawFd, opts: &ListenOptions) -> io::Result<()> {
+    opts.receive_buffer.map_or(Ok(()), |bytes| set::receive_buffer(fd, bytes))?;
+    opts.send_buffer.map_or(Ok(()), |bytes| set::send_buffer(fd, bytes))
 }
 
 /// (Re)starts listening, or changes the backlog.
@@ -372,11 +385,6 @@ fn prepare(
     opts: &ListenOptions,
     refused: &mut Vec<(Refused, io::Error)>,
 ) -> io::Result<()> {
-    let mut tuned = |what: Refused, result: io::Result<()>| {
-        if let Err(error) = result {
-            refused.push((what, error));
-        }
-    };
     set::flag(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)?;
     if opts.reuseport {
         set::flag(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT)?;
@@ -387,9 +395,26 @@ fn prepare(
     if opts.transparent {
         set::transparent(fd, address.family())?;
     }
-    if let Some(name) = &opts.interface {
-        tuned(Refused::Interface, set::interface(fd, name));
+    if let Some(name) = &opts.interface
+        && let Err(error) = set::interface(fd, name)
+    {
+        refused.push((Refused::Interface, error));
     }
+    tune(fd, address, opts, refused)
+}
+
+/// What can be set on a socket of TCP that is bound, too.
+fn tune(
+    fd: RawFd,
+    address: &SockAddr,
+    opts: &ListenOptions,
+    refused: &mut Vec<(Refused, io::Error)>,
+) -> io::Result<()> {
+    let mut tuned = |what: Refused, result: io::Result<()>| {
+        if let Err(error) = result {
+            refused.push((what, error));
+        }
+    };
     if let Some(mss) = opts.mss {
         tuned(Refused::Mss(mss), set::mss(fd, mss));
     }

@@ -3,7 +3,7 @@
 use super::SockAddr;
 use super::syscall::{getsockopt, setsockopt, setsockopt_bytes};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// When the kernel probes a silent peer. What is `None` stays as the system has it.
@@ -20,6 +20,16 @@ pub struct Keepalive {
 /// A key for TCP MD5 signatures (RFC 2385): 1 to 80 bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Md5Key(pub Box<[u8]>);
+
+impl Md5Key {
+    /// Whether this kernel signs segments of TCP (`CONFIG_TCP_MD5SIG`): a listener that nobody knows is asked to.
+    pub fn works() -> bool {
+        let anybody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let key = Md5Key(Box::from(*b"key"));
+        TcpListener::bind(anybody)
+            .is_ok_and(|listener| set::md5_of_all(listener.as_raw_fd(), &anybody.into(), &key).is_ok())
+    }
+}
 
 impl std::fmt::Debug for Md5Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
