@@ -8,7 +8,7 @@
 //! - what the server got and the client got is what went over the (simulated) wire;
 //! - backend and server are the ones whose counters say that they were used.
 //!
-//! [`running`] makes such a configuration of a process that serves, for the CLI's `explain`.
+//! [`Scene::of`] takes it all from a process that serves, for the CLI's `explain`.
 //!
 //! What differs from a running process: nothing else happens at the same time, no health check is made (every server is
 //! as the file says), log lines go nowhere, servers do not speak TLS, and the clock stands at the start of the simulation.
@@ -29,7 +29,7 @@ use std::net::{IpAddr, SocketAddr};
 pub use ask::AskReader;
 pub use cases::{Case, Outcome, parse as parse_cases};
 pub use recorder::{Event, Term, Value};
-pub use running::running;
+pub use running::Scene;
 pub use stage::explain;
 
 /// A request to explain.
@@ -141,6 +141,8 @@ pub struct Explanation {
     pub timeouts: Vec<(String, &'static str, u64)>,
     /// Milliseconds until the client had its answer.
     pub took_ms: u64,
+    /// What is not as in the process that is explained, for people.
+    pub notes: Vec<String>,
 }
 
 /// The head of a message, and its body.

@@ -123,6 +123,7 @@ impl Watch for Recorder {
         }
         changes.extend(self.before.keys().filter(|n| !now.contains_key(*n)).map(|n| format!("{n} is gone")));
         self.before = now;
+        changes.extend(cx.scratch.withheld.iter_mut().flat_map(|withheld| withheld.drain(..)));
         self.last(|event| {
             event.outcome = outcome.to_owned();
             event.changes = changes;

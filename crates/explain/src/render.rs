@@ -38,6 +38,9 @@ impl Explanation {
         for (proxy, which, ms) in &self.timeouts {
             out.push_str(&format!("timeout   {which} {ms} ms  ({proxy})\n"));
         }
+        for note in &self.notes {
+            out.push_str(&format!("note      {note}\n"));
+        }
         out
     }
 
@@ -65,6 +68,7 @@ impl Explanation {
             ("received", option(self.received.as_ref().map(message_json))),
             ("took_ms", self.took_ms.to_string()),
             ("timeouts", array(timeouts)),
+            ("notes", array(self.notes.iter().map(|note| string(note)))),
         ]);
         all + "\n"
     }

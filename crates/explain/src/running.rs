@@ -3,13 +3,84 @@
 use std::sync::Arc;
 
 use thalweg_config::Config;
+use thalweg_config::follow::is_gone;
 use thalweg_config::model::{Proxy, ProxyId, SavedOperation, Server, ServerAddr, ServerId, Shared};
 use thalweg_proxy::Instance;
+use thalweg_runtime::clock;
+use thalweg_stick::Table;
+use thalweg_stick::kept::{HEAD_LEN, Head, Now, Reader, Written};
 
-/// The configuration in force with what became of it: servers stand, weigh and lie where they do now, those that were added
-/// are there. Maps, lists and certificates are the running ones. What streams and sessions hold, tables and counters begin
-/// empty.
-pub fn running(instance: &Instance) -> Config {
+/// Most bytes of entries of stick tables that come onto the stage.
+const ENTRIES_MAX: usize = 64 << 20;
+
+/// What a request is explained by: a configuration, and where it is that of a process, how that stands.
+pub struct Scene {
+    pub(crate) config: Config,
+    pub(crate) live: Option<Live>,
+}
+
+/// A process at a moment.
+pub(crate) struct Live {
+    instance: Arc<Instance>,
+    now: Now,
+    /// Blocks of [`thalweg_stick::kept`].
+    entries: Vec<u8>,
+    /// What did not come along, for people.
+    pub(crate) notes: Vec<String>,
+}
+
+impl From<Config> for Scene {
+    fn from(config: Config) -> Scene {
+        Scene { config, live: None }
+    }
+}
+
+impl Scene {
+    /// What a process has now: the configuration in force, servers as they stand, weigh and lie, those that were added included,
+    /// maps, lists and certificates, entries of stick tables, variables of the process, and how busy everything is.
+    pub fn of(instance: &Arc<Instance>) -> Scene {
+        let now = Now { mono_us: clock::now_us(), wall_ms: clock::wall_us() / 1000 };
+        let (entries, notes) = entries(&instance.tables, now);
+        let live = Live { instance: Arc::clone(instance), now, entries, notes };
+        Scene { config: configuration(instance), live: Some(live) }
+    }
+}
+
+impl Live {
+    /// Puts it onto the stage, before there is traffic.
+    pub(crate) fn set_up(&self, stage: &Instance) {
+        stage.take_over_figures(&self.instance, self.now.mono_us / 1000);
+        // By the clock of the stage they were written just now.
+        let now = Now { mono_us: clock::now_us(), ..self.now };
+        let (mut reader, mut rest) = (Reader::default(), &self.entries[..]);
+        while let Some((head, after)) = rest.split_first_chunk::<HEAD_LEN>() {
+            let Some((head, (body, after))) =
+                Head::read(head).and_then(|h| Some((h, after.split_at_checked(h.len)?)))
+            else {
+                return;
+            };
+            reader.take(head, body, &stage.tables, now);
+            rest = after;
+        }
+    }
+}
+
+/// The entries of all tables as far as there is room for them, and what there was no room for.
+fn entries(tables: &[Arc<Table>], now: Now) -> (Vec<u8>, Vec<String>) {
+    let (mut entries, mut notes) = (Vec::new(), Vec::new());
+    for table in tables.iter().filter(|table| !is_gone(table.spec())) {
+        let mut written = Written::default();
+        while entries.len() < ENTRIES_MAX && written.block(&mut entries, table, now) {}
+        if entries.len() >= ENTRIES_MAX {
+            let name = &table.spec().name;
+            notes.push(format!("table '{name}' is too large: not all of its entries are there"));
+        }
+    }
+    (entries, notes)
+}
+
+/// The configuration in force with what became of it.
+fn configuration(instance: &Instance) -> Config {
     let mut config = instance.config.clone();
     config.saved_states = thalweg_proxy::saved_states(instance);
     for state in &mut config.saved_states {

@@ -14,6 +14,7 @@ use thalweg_runtime::net::{LetGo, Port, SockAddr};
 use thalweg_runtime::{clock, kill, spawn};
 
 use crate::recorder::{Events, Recorder};
+use crate::running::Scene;
 use crate::server::{self, ACTOR, Sent};
 use crate::{Ask, Explanation, client};
 
@@ -27,22 +28,22 @@ const NOWHERE: [u8; 3] = [192, 0, 2];
 ///
 /// # Errors
 /// Why it comes nowhere.
-pub fn explain(config: Config, ask: &Ask) -> Result<Explanation, String> {
+pub fn explain(scene: Scene, ask: &Ask) -> Result<Explanation, String> {
     let ask = ask.clone();
     // What a worker holds lives as long as its thread.
-    let played = std::thread::spawn(move || play(config, &ask)).join();
+    let played = std::thread::spawn(move || play(scene, &ask)).join();
     played.unwrap_or_else(|_| Err("the simulation failed".into()))
 }
 
-fn play(mut config: Config, ask: &Ask) -> Result<Explanation, String> {
-    prepare(&mut config);
-    let chosen = choose(&config, ask)?;
+fn play(mut scene: Scene, ask: &Ask) -> Result<Explanation, String> {
+    prepare(&mut scene.config);
+    let chosen = choose(&scene.config, ask)?;
     let result: Rc<RefCell<Result<Explanation, String>>> =
         Rc::new(RefCell::new(Err("nothing happened".into())));
     let (ask, told) = (ask.clone(), Rc::clone(&result));
-    let setting = SimConfig { buffers: buffers(&config), ..SimConfig::faultless() };
+    let setting = SimConfig { buffers: buffers(&scene.config), ..SimConfig::faultless() };
     let report = sim::run(1, setting, move |network: Network| async move {
-        let explained = scene(&network, config, &ask, chosen).await;
+        let explained = perform(&network, scene, &ask, chosen).await;
         *told.borrow_mut() = explained;
         let tasks = network.tasks();
         tasks
@@ -146,13 +147,20 @@ fn reachable(ip: IpAddr, from: IpAddr) -> IpAddr {
     }
 }
 
-async fn scene(network: &Network, config: Config, ask: &Ask, chosen: Chosen) -> Result<Explanation, String> {
+async fn perform(network: &Network, scene: Scene, ask: &Ask, chosen: Chosen) -> Result<Explanation, String> {
+    let Scene { config, live } = scene;
     let instance = Instance::new(config, "thalweg", "localhost", clock::wall_us());
+    if let Some(live) = &live {
+        live.set_up(&instance);
+    }
     let (sockets, taken) = listeners(network, &instance, &chosen)?;
     thalweg_proxy::start_thread(&instance, 0, sockets);
     let events: Events = Rc::default();
     if let Some(worker) = worker::current() {
-        worker.scratch.borrow_mut().watch = Some(Box::new(Recorder::new(&events)));
+        let mut scratch = worker.scratch.borrow_mut();
+        scratch.watch = Some(Box::new(Recorder::new(&events)));
+        // Maps and lists of a process are used where they are.
+        scratch.withheld = live.is_some().then(Vec::new);
     }
     let (answer, sent): (_, Sent) = (Rc::new(ask.answer.clone()), Rc::default());
     for address in server_addresses(&instance).into_iter().filter(|address| !taken.contains(address)) {
@@ -178,6 +186,7 @@ async fn scene(network: &Network, config: Config, ask: &Ask, chosen: Chosen) -> 
         sent: sent.borrow_mut().take(),
         received,
         took_ms,
+        notes: live.map_or_else(Vec::new, |live| live.notes),
         ..Explanation::default()
     };
     way(&instance, chosen.proxy, ask, &mut explanation);

@@ -76,6 +76,12 @@ impl Rate {
         (second != last).then_some(last)
     }
 
+    /// As if so many had happened just now. Only the owning thread may call this.
+    pub(crate) fn begin_with(&self, now_ms: u64, events: u64) {
+        self.second.store(now_ms / 1000, Relaxed);
+        self.current.store(events, Relaxed);
+    }
+
     /// Starts anew. Only the owning thread may call this.
     pub fn reset(&self) {
         self.current.store(0, Relaxed);

@@ -92,6 +92,12 @@ impl Gate {
         self.peak.fetch_max(inside, Ordering::Relaxed);
     }
 
+    /// As if so many were inside, but for one place where there is a limit: for what has just begun.
+    pub(crate) fn occupy(&self, inside: u32) {
+        let room = self.limit().checked_sub(1).unwrap_or(u32::MAX);
+        self.current.fetch_add(inside.min(room), Ordering::SeqCst);
+    }
+
     /// Leaves, and lets those who wait try again.
     pub fn leave(&self) {
         self.current.fetch_sub(1, Ordering::SeqCst);

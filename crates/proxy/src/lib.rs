@@ -10,6 +10,7 @@ pub mod change_set;
 pub mod connection;
 pub mod counters;
 mod crt_watch;
+mod figures;
 pub mod frontend;
 pub mod gate;
 pub mod instance;

@@ -264,6 +264,9 @@ pub struct Scratch {
     pub(crate) format: Vec<u8>,
     /// Who is told what rules do; nobody, but when they are explained.
     pub watch: Option<Box<dyn crate::watch::Watch>>,
+    /// Where rules tell what they would change of maps and lists, where they may not do it: in a rehearsal beside the process that
+    /// those belong to.
+    pub withheld: Option<Vec<String>>,
 }
 
 /// A bump position in the scratch memory, to give back what came after it.
@@ -283,6 +286,7 @@ impl Scratch {
             dates: Default::default(),
             format: Vec::new(),
             watch: None,
+            withheld: None,
         }
     }
 }

@@ -273,6 +273,12 @@ impl VarSet {
         self.entries.iter().find(|(id, _)| *id == name).map(|(_, value)| value)
     }
 
+    /// Takes over what another set of the same scope has, as far as the memory limits allow it.
+    pub fn copy(&mut self, other: &VarSet) {
+        let has_room = |(_, value): &&(u32, VarValue)| BUDGETS.take(self.scope, value.cost());
+        self.entries.extend(other.entries.iter().filter(has_room).cloned());
+    }
+
     /// Stores `value`; `bytes` is its text. The memory of an older textual value is reused.
     /// Returns false when a memory limit forbids it; the older value is then left as it was.
     pub fn set(&mut self, name: u32, value: Value, bytes: &[u8]) -> bool {

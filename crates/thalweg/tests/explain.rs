@@ -446,3 +446,82 @@ fn a_running_process_explains_what_it_would_do_now() {
         }
     });
 }
+
+/// What stick tables, variables of the process and gauges of a running process say decides as it does there, and stays as it was.
+#[test]
+fn a_running_process_explains_with_its_tables_and_figures() {
+    each_driver(|io| {
+        // It never answers.
+        let server = Server::start(|mut conn, _| {
+            conn.request();
+            conn.rest();
+        });
+        let proxy = Setup::file(&FIGURES.replace("<@srv>", &server.addr.to_string()));
+        let proxy = proxy.file_beside("map", "").file_beside("list", "").start(io);
+        let explain = |from: &str| tell(&proxy, &format!("explain --from {from} GET http://h/"));
+        tell(
+            &proxy,
+            "set table seen key 192.0.2.7 data.http_req_cnt 6; set table seen key 192.0.2.8 data.http_req_cnt 4",
+        );
+        let before = tell(&proxy, "show table seen");
+        let said = explain("192.0.2.7");
+        assert!(
+            said.contains("sc_http_req_cnt(0) = \"7\" matches") && said.contains("HTTP/1.1 429"),
+            "{io}: {said}"
+        );
+        assert!(explain("192.0.2.8").contains("sc_http_req_cnt(0) = \"5\" matches not"), "{io}");
+        assert!(explain("192.0.2.9").contains("sc_http_req_cnt(0) = \"1\" matches not"), "{io}");
+        assert_eq!(without_times(&tell(&proxy, "show table seen")), without_times(&before), "{io}");
+        assert!(
+            said.contains("-> ") && said.contains("/map: '192.0.2.7' would be set to 'seen'"),
+            "{io}: {said}"
+        );
+        assert!(said.contains("/list: '192.0.2.7' would be added"), "{io}: {said}");
+        let kept = |of: &str| {
+            tell(
+                &proxy,
+                &format!("show {of} {}", proxy.path(if of == "acl" { "list" } else { "map" }).display()),
+            )
+        };
+        assert_eq!(kept("map").trim().to_owned() + kept("acl").trim(), "", "{io}");
+        // A request that waits for its answer is seen: by fetches, and by who chooses a server.
+        let mut client = proxy.connect();
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        eventually("the server has it", || (server.accepted() == 1).then_some(()));
+        tell(&proxy, "experimental-mode on; set var proc.mode str(busy)");
+        let said = explain("192.0.2.9");
+        assert!(said.contains("request field x-now: 2,1,1,busy"), "{io}: {said}");
+        assert!(said.contains("server    be/b"), "{io}: {said}");
+    });
+}
+
+const FIGURES: &str = "global
+  stats socket <@dir>/cli level admin
+defaults
+  mode http
+  timeout client 20s
+  timeout connect 20s
+  timeout server 20s
+frontend fe
+  bind <@fe>
+  http-request set-map(<@dir>/map) %[src] seen
+  http-request add-acl(<@dir>/list) %[src]
+  http-request set-header X-Seen yes if { src,map(<@dir>/map) -m found } { src -f <@dir>/list }
+  http-request track-sc0 src table seen
+  http-request deny deny_status 429 if { sc_http_req_cnt(0) gt 5 }
+  http-request set-header X-Now %[fe_conn],%[srv_conn(be/a)],%[be_sess_rate(be)],%[var(proc.mode)]
+  default_backend be
+backend be
+  balance leastconn
+  server a <@srv>
+  server b 127.0.0.1:9
+backend seen
+  stick-table type ip size 1k expire 1h store http_req_cnt,gpc0_rate(10s)
+";
+
+/// Rows of `show table` without what changes by itself.
+fn without_times(rows: &str) -> Vec<String> {
+    let words =
+        |row: &str| row.split_whitespace().filter(|w| !w.starts_with("exp=")).collect::<Vec<_>>().join(" ");
+    rows.lines().map(words).collect()
+}

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thalweg_config::model::CliLevel::Operator;
-use thalweg_explain::{AskReader, explain, running};
+use thalweg_explain::{AskReader, Scene, explain};
 use thalweg_runtime::aside;
 
 use crate::command::{Call, Command, Run};
@@ -51,7 +51,7 @@ async fn run(call: Call<'_>) -> io::Result<Reply> {
     let played = aside("explain", move || {
         // It goes on when the client is gone.
         let _playing = playing;
-        explain(running(&instance), &ask)
+        explain(Scene::of(&instance), &ask)
     });
     Ok(match played.await {
         Ok(Ok(explanation)) if json => Reply::Text(explanation.json()),

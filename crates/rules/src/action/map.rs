@@ -86,6 +86,10 @@ impl Update {
     pub fn run<'r>(&self, cx: &mut Ctx, fx: &mut Effects) -> Step<'r> {
         let Some(set) = self.set.get() else { return Step::Next };
         render(&self.key, cx, &mut fx.text);
+        if cx.scratch.withheld.is_some() {
+            self.tell(cx, fx);
+            return Step::Next;
+        }
         // A key or value that the set cannot read changes nothing, as from the CLI; traffic goes on.
         match &self.change {
             Change::Set(value) => {
@@ -102,5 +106,22 @@ impl Update {
             }
         }
         Step::Next
+    }
+
+    /// Tells what it would do.
+    #[cold]
+    fn tell(&self, cx: &mut Ctx, fx: &mut Effects) {
+        let key = String::from_utf8_lossy(&fx.text);
+        let what = match &self.change {
+            Change::Set(value) => {
+                render(value, cx, &mut fx.more);
+                format!("'{key}' would be set to '{}'", String::from_utf8_lossy(&fx.more))
+            }
+            Change::Add => format!("'{key}' would be added"),
+            Change::Delete => format!("'{key}' would be deleted"),
+        };
+        if let Some(withheld) = &mut cx.scratch.withheld {
+            withheld.push(format!("{}: {what}", self.name));
+        }
     }
 }

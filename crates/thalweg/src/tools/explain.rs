@@ -101,7 +101,7 @@ fn run_explain(call: &Call<'_>) -> Result<ExitCode, String> {
         Ok(config) => config,
         Err(code) => return Ok(code),
     };
-    let explanation = explain(config, &ask)?;
+    let explanation = explain(config.into(), &ask)?;
     output(&if json { explanation.json() } else { explanation.text() });
     Ok(ExitCode::SUCCESS)
 }
@@ -130,7 +130,7 @@ fn run_test(call: &Call<'_>) -> Result<ExitCode, String> {
                 Ok(config) => config,
                 Err(code) => return Ok(code),
             };
-            let wrong = match explain(config, &case.ask) {
+            let wrong = match explain(config.into(), &case.ask) {
                 Ok(explanation) => case.check(&explanation),
                 Err(error) => vec![error],
             };
