@@ -1,15 +1,11 @@
 //! The client: sends the request, and reads what comes.
 
 use std::pin::pin;
-use std::sync::Arc;
 
-use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
 use thalweg_runtime::{clock, timer};
-use thalweg_tls::SystemClock;
-use thalweg_tls::engine::{Connected, Connecting, Event, Step};
-use thalweg_tls::server::{ServerContext, ServerProfile};
 
+use crate::line::Line;
 use crate::{Ask, Message};
 
 /// A silence after which nothing more is expected of an answer that has begun, in virtual milliseconds.
@@ -47,7 +43,7 @@ pub fn request(ask: &Ask) -> Vec<u8> {
 pub async fn exchange(ask: &Ask, from: SockAddr, to: SockAddr, tls: bool) -> Result<Option<Message>, String> {
     let options = ConnectOptions { source: Some(from), ..ConnectOptions::default() };
     let stream = Stream::connect(&to, &options).await.map_err(|error| format!("no connection: {error}"))?;
-    let mut line = Line { stream, tls: None, raw: Vec::new() };
+    let mut line = Line::new(stream);
     if tls {
         line.shake_hands(ask.url.host()).await?;
     }
@@ -103,92 +99,4 @@ fn decoded(head: &Message, body: &[u8]) -> Vec<u8> {
         rest = rest.get(end + 4 + data.len()..).unwrap_or_default();
     }
     out
-}
-
-struct Line {
-    stream: Stream,
-    tls: Option<Box<Connected>>,
-    /// Received and not decrypted.
-    raw: Vec<u8>,
-}
-
-impl Line {
-    async fn send_raw(&mut self, bytes: &[u8]) {
-        // What cannot be sent will not be answered.
-        if !bytes.is_empty() && self.stream.send_ready().await.is_ok() {
-            self.stream.start_send(Buf::copy_of(bytes));
-            let _ = self.stream.send_ready().await;
-        }
-    }
-
-    async fn receive_raw(&mut self) -> Option<Vec<u8>> {
-        match self.stream.recv(1 << 16).await {
-            Ok(buf) if !buf.is_empty() => Some(buf.to_vec()),
-            _ => None,
-        }
-    }
-
-    /// Agrees on TLS with whoever it is: what is explained is not whether the certificate is good.
-    async fn shake_hands(&mut self, host: &str) -> Result<(), String> {
-        let failed = |what: String| format!("no agreement on TLS: {what}");
-        let context = ServerContext::new(&ServerProfile::default(), Arc::new(SystemClock))
-            .map_err(|error| failed(error.to_string()))?;
-        let is_name = host.parse::<std::net::IpAddr>().is_err() && !host.starts_with('[');
-        let name = is_name.then_some(host.as_bytes());
-        let mut connecting =
-            Connecting::new(Arc::new(context), name, None).map_err(|e| failed(e.to_string()))?;
-        let mut out = Vec::new();
-        loop {
-            while connecting.is_ready() {
-                let step = connecting.step(&mut out);
-                self.send_raw(&std::mem::take(&mut out)).await;
-                if step.map_err(|error| failed(error.to_string()))? == Step::Done {
-                    let mut connected = connecting.finish().map_err(|error| failed(error.to_string()))?;
-                    self.raw = std::mem::take(&mut connected.rest);
-                    self.tls = Some(Box::new(connected));
-                    return Ok(());
-                }
-            }
-            let bytes = self.receive_raw().await.ok_or_else(|| failed("the connection was closed".into()))?;
-            connecting.feed(&bytes).map_err(|error| failed(error.to_string()))?;
-        }
-    }
-
-    async fn send(&mut self, plain: &[u8]) {
-        const FRAGMENT: usize = 16_384;
-        let Some(tls) = &mut self.tls else { return self.send_raw(plain).await };
-        let mut out = vec![0; tls.connection.sealed_length(plain.len(), FRAGMENT) + 256];
-        let Ok(sealed) = tls.connection.seal(&[plain], FRAGMENT, &mut out) else { return };
-        out.truncate(sealed.written);
-        self.send_raw(&out).await;
-    }
-
-    /// What comes next; `None` when nothing more does.
-    async fn receive(&mut self) -> Option<Vec<u8>> {
-        loop {
-            if self.tls.is_none() {
-                return self.receive_raw().await;
-            }
-            let plain = self.decrypt()?;
-            if !plain.is_empty() {
-                return Some(plain);
-            }
-            let more = self.receive_raw().await?;
-            self.raw.extend_from_slice(&more);
-        }
-    }
-
-    fn decrypt(&mut self) -> Option<Vec<u8>> {
-        let tls = self.tls.as_mut()?;
-        let (mut plain, mut at) = (std::mem::take(&mut tls.early), 0);
-        while at < self.raw.len() && !tls.connection.is_closed() {
-            let Some(opened) = tls.connection.open(&mut self.raw[at..]).ok()? else { break };
-            if let Event::Data(range) = opened.event {
-                plain.extend_from_slice(&self.raw[at..][range]);
-            }
-            at += opened.consumed;
-        }
-        self.raw.drain(..at);
-        if plain.is_empty() && tls.connection.is_closed() { None } else { Some(plain) }
-    }
 }

@@ -18,6 +18,7 @@ mod ask;
 mod cases;
 mod client;
 mod json;
+mod line;
 mod recorder;
 mod render;
 mod running;

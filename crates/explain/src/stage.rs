@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use thalweg_config::Config;
-use thalweg_config::model::{BindAddr, Proxy, Server, ServerAddr, SlowSettings, Timeouts};
+use thalweg_config::model::{BindAddr, Proxy, Server, ServerAddr, ServerTls, SlowSettings, Timeouts};
 use thalweg_proxy::{Instance, Stopping, ThreadSocket, worker};
 use thalweg_runtime::driver::sim::{self, Network, SimConfig};
 use thalweg_runtime::net::{LetGo, Port, SockAddr};
@@ -15,7 +15,7 @@ use thalweg_runtime::{clock, kill, spawn};
 
 use crate::recorder::{Events, Recorder};
 use crate::running::Scene;
-use crate::server::{self, ACTOR, Sent};
+use crate::server::{self, ACTOR, Script};
 use crate::{Ask, Explanation, client};
 
 /// The port that the client's connection comes from.
@@ -62,7 +62,7 @@ fn buffers(config: &Config) -> thalweg_runtime::buffer::BufferConfig {
     thalweg_runtime::buffer::BufferConfig { size: config.global.tune.bufsize, ..Default::default() }
 }
 
-/// What has no place on the stage: checks, logs, TLS of servers, files.
+/// What has no place on the stage: checks, logs, certificates of servers, files.
 fn prepare(config: &mut Config) {
     config.global.nbthread = 1;
     config.global.quiet = true;
@@ -77,7 +77,7 @@ fn prepare(config: &mut Config) {
         }
         for server in &mut proxy.servers {
             server.check = None;
-            server.tls = None;
+            server.tls = server.tls.take().map(played);
             // Client and servers of the stage speak HTTP/1.
             if server.rare().proto.is_some() {
                 server.extra = Some(Arc::new(SlowSettings { proto: None, ..server.rare().clone() }));
@@ -89,6 +89,13 @@ fn prepare(config: &mut Config) {
             }
         }
     }
+}
+
+/// TLS of a server line as it is played: with any certificate, and HTTP/1 behind it.
+fn played(tls: Arc<ServerTls>) -> Arc<ServerTls> {
+    let mut played = ServerTls::clone(&tls);
+    played.line = tls.line.as_ref().and_then(|line| line.lenient(&[b"h2"])).map(Arc::new);
+    Arc::new(played)
 }
 
 /// The bind that a request comes to.
@@ -162,9 +169,13 @@ async fn perform(network: &Network, scene: Scene, ask: &Ask, chosen: Chosen) -> 
         // Maps and lists of a process are used where they are.
         scratch.withheld = live.is_some().then(Vec::new);
     }
-    let (answer, sent): (_, Sent) = (Rc::new(ask.answer.clone()), Rc::default());
+    let speaks_tls = |server: &Server| server.tls.as_ref().is_some_and(|tls| tls.line.is_some());
+    let has_tls = instance.config.proxies.iter().any(|proxy| proxy.servers.iter().any(|s| speaks_tls(s)));
+    let tls = if has_tls { server::encryption() } else { None };
+    let script = Script { answer: Rc::new(ask.answer.clone()), sent: Rc::default(), tls };
+    let sent = Rc::clone(&script.sent);
     for address in server_addresses(&instance).into_iter().filter(|address| !taken.contains(address)) {
-        spawn(&ACTOR, server::serve(SockAddr::from(address), Rc::clone(&answer), Rc::clone(&sent)));
+        spawn(&ACTOR, server::serve(SockAddr::from(address), script.clone()));
     }
     thalweg_runtime::timer::sleep(1).await;
     let proxy = &instance.config.proxies[chosen.proxy];

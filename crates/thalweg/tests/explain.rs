@@ -257,7 +257,8 @@ fn tls_is_spoken() {
   http-request set-header X-Name %[ssl_fc_sni]
   default_backend b
 backend b
-  server s 192.0.2.1:443 ssl verify required ca-file {}
+  server s 192.0.2.1:443 ssl verify required ca-file {} alpn h2,http/1.1 send-proxy-v2
+  http-response set-header X-Seen %[ssl_bc],%[ssl_bc_protocol],%[ssl_bc_alpn]
 ",
         authority.path("ca.pem")
     ));
@@ -267,6 +268,10 @@ backend b
     assert_eq!(secure["bind"]["address"], "127.0.0.1:443 (TLS)");
     assert!(secure["sent"]["fields"].to_string().contains("[\"x-name\",\"www.example.com\"]"), "{secure}");
     assert_eq!(secure["received"]["line"], "HTTP/1.1 200 Answer");
+    assert!(
+        secure["received"]["fields"].to_string().contains("[\"x-seen\",\"1,TLSv1.3,http/1.1\"]"),
+        "{secure}"
+    );
 }
 
 /// The running program sends the same request, and answers with the same status.

@@ -91,6 +91,11 @@ impl ServerContext {
         self.config.alpn_protocols.iter().any(|offered| offered == protocol)
     }
 
+    /// What is offered by ALPN.
+    pub fn protocols(&self) -> &[Vec<u8>] {
+        &self.config.alpn_protocols
+    }
+
     /// Whether ALPN is not used.
     pub fn offers_nothing(&self) -> bool {
         self.config.alpn_protocols.is_empty()

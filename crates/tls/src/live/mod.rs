@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use thalweg_shared::{AtomicBool, Ordering, RwLock};
 
+use crate::SystemClock;
 use crate::bind::{BindContext, Served, Shared};
 use crate::certificate::{Credential, LoadOptions, Loader};
 use crate::crt_list::Line;
@@ -115,6 +116,17 @@ impl ServerLine {
     pub fn switch(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
         self.switched.store(true, Ordering::Relaxed);
+    }
+
+    /// The same line for servers that only play this one: any certificate is good, and the protocols that it offers are those of this
+    /// one without some. None when there is no entropy for it.
+    pub fn lenient(&self, without: &[&[u8]]) -> Option<ServerLine> {
+        let offered =
+            self.context().protocols().iter().filter(|name| !without.contains(&&name[..])).cloned().collect();
+        let profile = ServerProfile { alpn: offered, ..ServerProfile::default() };
+        let context = ServerContext::new(&profile, Arc::new(SystemClock)).ok()?;
+        let on = AtomicBool::new(self.is_on());
+        Some(ServerLine { current: RwLock::new(Arc::new(context)), on, switched: AtomicBool::new(false) })
     }
 }
 
