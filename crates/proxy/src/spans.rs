@@ -7,14 +7,16 @@ use std::net::IpAddr;
 use thalweg_config::model::{Proxy, ServerId};
 use thalweg_http::{HeaderId, Method, uri};
 use thalweg_otel::context::TRACESTATE;
-use thalweg_otel::{Batch, Span, Value};
+use thalweg_otel::{Batch, Context, Span, Value};
 use thalweg_runtime::{Reason, TaskId, current_task};
+use thalweg_sample::context::World;
 use thalweg_sample::facts::{Termination, Timers};
 use thalweg_shared::{AtomicU32, Ordering};
 
 use crate::counters::Counter;
 use crate::instance::Stopping;
 use crate::stream::Stream;
+use crate::stream::ending::Cause;
 use crate::worker::Thread;
 
 /// Bytes of spans that are worth a message of their own.
@@ -147,6 +149,21 @@ fn path_of(line: &[u8]) -> &[u8] {
 }
 
 impl Stream<'_> {
+    /// The stream begins a trace where no rule is there to do it (see `thalweg_rules::TraceBeginning`): one of TCP does at its start, a
+    /// request that came to no rule at its end.
+    #[cold]
+    pub fn begin_trace(&mut self) {
+        let Some(telemetry) = &self.worker.instance.config.opentelemetry else { return };
+        let random = |out: &mut [u8]| self.worker.random_bytes(out);
+        self.state.facts.set_trace(Context::new(None, telemetry.beginning.share, random));
+    }
+
+    /// Whether it is to have a trace although it came to no rule: a client that said nothing, or a monitor, is nothing to tell of.
+    pub fn lacks_trace(&self) -> bool {
+        let facts = &self.state.facts;
+        facts.trace().is_none() && facts.req_bytes_in > 0 && self.state.ended != Cause::Monitored
+    }
+
     /// The stream is over: its span is kept if its trace is recorded.
     #[cold]
     pub fn record_span(&self) {
@@ -166,8 +183,12 @@ impl Stream<'_> {
         let begin_us = timers.idle_us.max(0) + timers.handshake_us.max(0);
         let span = Span {
             context,
-            state: state.request.find_all(TRACESTATE).next().map_or(b"", |field| field.value),
-            name: if told.is_known() { told.method } else { b"HTTP" },
+            state: told.state(self),
+            name: match facts.is_http {
+                true if told.is_known() => told.method,
+                true => b"HTTP",
+                false => b"TCP",
+            },
             start_ns: moment_ns(timers, begin_us).unwrap_or(0),
             end_ns: moment_ns(timers, timers.close_us).unwrap_or(0),
             attributes: told.attributes(self).into_iter(),
@@ -192,6 +213,8 @@ struct Told<'s> {
     failed: bool,
     /// What went wrong then: a status, or two letters.
     why: Vec<u8>,
+    /// There is a request: none in TCP, and none where what came could not be read as one.
+    is_request: bool,
 }
 
 impl<'s> Told<'s> {
@@ -206,6 +229,10 @@ impl<'s> Told<'s> {
         });
         let Termination { cause, phase, cookie_in, cookie_out } = facts.termination;
         let status = u16::try_from(facts.status).ok();
+        let failed = match facts.is_http {
+            true => status.is_none_or(|status| status >= 500),
+            false => cause != b'-',
+        };
         Told {
             method: facts.request_line.split(|byte| *byte == b' ').next().unwrap_or_default(),
             client: source.ip().as_ref().map(IpAddr::to_string),
@@ -219,7 +246,8 @@ impl<'s> Told<'s> {
             backend,
             server,
             termination: [cause, phase, cookie_in, cookie_out],
-            failed: status.is_none_or(|status| status >= 500),
+            failed,
+            is_request: facts.is_http && stream.state.has_request,
             why: status.map_or_else(|| vec![cause, phase], |status| status.to_string().into_bytes()),
         }
     }
@@ -229,30 +257,45 @@ impl<'s> Told<'s> {
         Method::from_bytes(self.method) != Method::Other || self.method == b"PATCH"
     }
 
+    /// What others keep in the trace.
+    fn state<'a>(&self, stream: &'a Stream<'_>) -> &'a [u8] {
+        let request = self.is_request.then_some(&stream.state.request);
+        request.and_then(|request| request.find_all(TRACESTATE).next()).map_or(b"", |field| field.value)
+    }
+
     fn attributes<'a>(&'a self, stream: &'a Stream<'_>) -> Vec<(&'static str, Value<'a>)> {
-        let (facts, request) = (&stream.state.facts, &stream.state.request);
+        let facts = &stream.state.facts;
         let text = |text: &'a str| Value::Text(text.as_bytes());
-        let field = |id: HeaderId| request.value(id).map(Value::Text);
         let number = |number: u32| (number > 0).then(|| Value::Int(number.into()));
-        let known = self.is_known();
-        let all = [
-            ("http.request.method", Some(Value::Text(if known { self.method } else { b"_OTHER" }))),
-            ("http.request.method_original", (!known).then_some(Value::Text(self.method))),
-            ("url.path", Some(Value::Text(path_of(&facts.request_line)))),
-            ("url.scheme", Some(text(if self.tls { "https" } else { "http" }))),
-            ("network.protocol.version", Some(Value::Text(self.version))),
-            ("server.address", field(HeaderId::Host)),
-            ("user_agent.original", field(HeaderId::UserAgent)),
+        let mut all = if self.is_request { self.of_request(stream) } else { Vec::new() };
+        all.extend([
+            ("network.transport", Some(text("tcp"))),
             ("client.address", self.client.as_deref().map(text)),
             ("client.port", self.port.map(|port| Value::Int(port.into()))),
             ("http.response.status_code", u32::try_from(facts.status).ok().and_then(number)),
             ("error.type", self.failed.then_some(Value::Text(&self.why))),
-            ("http.request.resend_count", number(facts.retries)),
             ("thalweg.frontend", Some(text(&stream.frontend().name))),
             ("thalweg.backend", self.backend.map(|backend| text(&backend.name))),
             ("thalweg.server", self.server.as_deref().map(text)),
             ("thalweg.termination_state", Some(Value::Text(&self.termination))),
-        ];
+        ]);
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    /// What is told of a request.
+    fn of_request<'a>(&'a self, stream: &'a Stream<'_>) -> Vec<(&'static str, Option<Value<'a>>)> {
+        let (facts, request) = (&stream.state.facts, &stream.state.request);
+        let field = |id: HeaderId| request.value(id).map(Value::Text);
+        let known = self.is_known();
+        vec![
+            ("http.request.method", Some(Value::Text(if known { self.method } else { b"_OTHER" }))),
+            ("http.request.method_original", (!known).then_some(Value::Text(self.method))),
+            ("url.path", Some(Value::Text(path_of(&facts.request_line)))),
+            ("url.scheme", Some(Value::Text(if self.tls { b"https" } else { b"http" }))),
+            ("network.protocol.version", Some(Value::Text(self.version))),
+            ("server.address", field(HeaderId::Host)),
+            ("user_agent.original", field(HeaderId::UserAgent)),
+            ("http.request.resend_count", (facts.retries > 0).then(|| Value::Int(facts.retries.into()))),
+        ]
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 use support::tls::{self, Authority};
-use support::{Proxy, Request, Server, Setup, each_driver, eventually, ok};
+use support::{Conn, Proxy, Request, Server, Setup, each_driver, eventually, ok};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -422,5 +422,78 @@ fn the_last_spans_are_sent() {
         proxy.signal(support::Signal::User1);
         next(&messages);
         assert_eq!(proxy.end(), (Some(0), None), "over {io}");
+    });
+}
+
+/// What comes to no rule has a span of its own, unless nothing came at all or a monitor asked.
+#[test]
+fn requests_that_are_refused_are_told() {
+    each_driver(|io| {
+        let ((collector, messages), server) = (takes_all(), telling());
+        let text = setup(&server, &collector, "", "monitor-uri /alive\noption dontlognull\n");
+        let proxy = text.start(io);
+        drop(proxy.connect());
+        proxy.ask("GET /alive HTTP/1.0\r\n\r\n");
+        assert_eq!(proxy.ask("GET /a b HTTP/1.1\r\n\r\n").status, 400, "{io}");
+        let span = next(&messages);
+        assert_eq!((&span["name"], &span["status"]), (&"HTTP".into(), &Value::Null), "{io}: {span}");
+        for (name, value) in [
+            ("http.response.status_code", "400"),
+            ("thalweg.frontend", "fe"),
+            ("thalweg.termination_state", "PR--"),
+            ("thalweg.backend", "-"),
+            ("http.request.method", "-"),
+        ] {
+            assert_eq!(attribute(&span, name), value, "{io}: {name}");
+        }
+        let id = format!("span={}", span["spanId"].as_str().expect("an id"));
+        while !proxy.log().contains(&id) {}
+        assert_eq!(counted(&proxy, "spans_recorded"), "1", "{io}");
+    });
+}
+
+/// A TCP stream has a span, with its phases and how it ended.
+#[test]
+fn tcp_streams_are_told() {
+    each_driver(|io| {
+        let (collector, messages) = takes_all();
+        let server = Server::start(|mut conn, _| conn.send("hello"));
+        let text = format!(
+            "opentelemetry\nserver otlp {}\ninterval 20ms\nfrontend fe\nbind <@fe>\nmode tcp\nlog-format \"span=%[span_id]\"\n\
+             default_backend be\nbackend be\nmode tcp\n\
+             server s1 {}\nfrontend other\nbind <@other>\nmode tcp\ndefault_backend gone\nbackend gone\nmode tcp\n",
+            collector.addr, server.addr
+        );
+        let proxy = Setup::tcp(&text).start(io);
+        assert_eq!(proxy.connect().rest_text(), "hello", "{io}");
+        let span = next(&messages);
+        assert_eq!(
+            (&span["name"], &span["kind"], &span["status"]),
+            (&"TCP".into(), &2.into(), &Value::Null),
+            "{io}"
+        );
+        for (name, value) in [
+            ("network.transport", "tcp"),
+            ("thalweg.frontend", "fe"),
+            ("thalweg.backend", "be"),
+            ("thalweg.server", "s1"),
+            ("thalweg.termination_state", "----"),
+            ("http.response.status_code", "-"),
+        ] {
+            assert_eq!(attribute(&span, name), value, "{io}: {name}");
+        }
+        let events: Vec<_> =
+            span["events"].as_array().expect("events").iter().map(|e| e["name"].clone()).collect();
+        assert_eq!(events, ["queue", "connect"], "{io}");
+        let id = format!("span={}", span["spanId"].as_str().expect("an id"));
+        while !proxy.log().contains(&id) {}
+        let mut other = Conn::connect(proxy.addr("other"));
+        other.ended();
+        let span = next(&messages);
+        assert_eq!(
+            (attribute(&span, "error.type").as_str(), &span["status"]["code"]),
+            ("SC", &2.into()),
+            "{io}"
+        );
     });
 }

@@ -29,6 +29,10 @@ const MONTHS: [&str; 12] =
 /// Counts and logs an HTTP stream.
 pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
     http.state.facts.timers.close_us = http.elapsed_us();
+    let is_told = http.worker.live.tracing.wants_ends();
+    if is_told && http.lacks_trace() {
+        http.begin_trace();
+    }
     stream_counters(http.worker, http.session, http.state);
     if http.state.ended != Cause::Completed {
         note_failed_tls(http.session, http.client);
@@ -39,7 +43,7 @@ pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
     if (!fe.opts.logasap || http.state.facts.server_status < 0) && !lost {
         log_stream(http.worker, http.session, http.state, fe);
     }
-    if http.worker.live.tracing.wants_ends() {
+    if is_told {
         http.trace(traces::STREAM_FREE);
         http.record_span();
     }

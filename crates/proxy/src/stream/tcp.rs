@@ -60,6 +60,9 @@ pub async fn serve(
     let entry = Rc::clone(&stream.state.entry);
     entry.begin(stream.state.facts.id, fe.id, stream.session.facts().source());
     stream.trace(traces::STREAM_NEW);
+    if worker.live.tracing.wants_ends() {
+        stream.begin_trace();
+    }
     // Nothing that comes is a message: rules look at all of it.
     stream.client.body.begin_until_close();
     let end = unless_killed(entry, pin!(run(&mut stream))).await;
@@ -81,7 +84,10 @@ pub async fn serve(
     if !fe.opts.logasap || stream.state.facts.timers.connect_us < 0 {
         finish::log_stream(worker, stream.session, stream.state, fe);
     }
-    stream.trace(traces::STREAM_FREE);
+    if worker.live.tracing.wants_ends() {
+        stream.trace(traces::STREAM_FREE);
+        stream.record_span();
+    }
     stream.state.facts.backend_assigned = false;
     end
 }
