@@ -13,6 +13,12 @@ use thalweg_shared as sync;
 use crate::latency::{Latency, Times};
 use crate::spans::SpanCounters;
 
+mod rare;
+mod tls;
+
+use rare::Rare;
+pub use tls::{Handshake, TlsCounters, TlsPeaks};
+
 /// A number written by one thread and read by any. Gauges wrap below zero on a thread that ends what another one
 /// began; the wrapping sum over all threads is right.
 #[derive(Default)]
@@ -123,8 +129,10 @@ macro_rules! counters {
             pub connection_rate: Rate,
             /// How long streams took, once there were any.
             pub latency: OnceLock<Box<Latency>>,
-            /// Connections of HTTP/2 that ended for too much of something, once there were any.
-            h2_excesses: OnceLock<Box<Excesses>>,
+            /// Connections of HTTP/2 by the [`Excess`] that ended them.
+            h2_excesses: Rare<EXCESSES>,
+            /// Of TLS, by [`Handshake`].
+            handshakes: Rare<{ Handshake::COUNT }>,
         }
 
         impl $name {
@@ -138,9 +146,6 @@ macro_rules! counters {
 
 /// For how many reasons connections of HTTP/2 are ended that broke no rule: see [`Excess::index`].
 pub const EXCESSES: usize = Excess::COUNT;
-
-/// Connections by why they ended.
-type Excesses = [Counter; EXCESSES];
 
 counters! {
     /// One thread's counters of one frontend, backend or server. Names follow the statistics page (manual section
@@ -271,9 +276,8 @@ impl Counters {
         if let Some(latency) = self.latency.get() {
             latency.reset();
         }
-        for counter in self.h2_excesses.get().into_iter().flat_map(|all| all.iter()) {
-            counter.set(0);
-        }
+        self.h2_excesses.reset();
+        self.handshakes.reset();
         self.reset_max();
     }
 
@@ -296,20 +300,18 @@ impl Counters {
         if let Some(latency) = other.latency.get() {
             self.latency.get_or_init(Box::default).take_over(latency);
         }
-        if let Some(excesses) = other.h2_excesses.get() {
-            let mine = self.h2_excesses.get_or_init(Box::default);
-            mine.iter().zip(excesses.iter()).for_each(|(mine, theirs)| mine.add(theirs.get()));
-        }
+        self.h2_excesses.take_over(&other.h2_excesses);
+        self.handshakes.take_over(&other.handshakes);
     }
 
     /// Counts a connection of HTTP/2 that ended for too much of something. Only the owning thread may call this.
     pub fn count_excess(&self, excess: Excess) {
-        self.h2_excesses.get_or_init(Box::default)[excess.index()].add(1);
+        self.h2_excesses.add(excess.index(), 1);
     }
 
     /// How many ended for what has this [`Excess::index`].
     pub fn excess(&self, index: usize) -> u64 {
-        self.h2_excesses.get().and_then(|all| all.get(index)).map_or(0, Counter::get)
+        self.h2_excesses.get(index)
     }
 
     /// Counts what a connection of HTTP/2 counted since `before`.
@@ -451,36 +453,6 @@ pub struct ThreadCounters {
     /// Messages that arrived for `log-forward` sections.
     pub received_logs: Counter,
     pub spans: SpanCounters,
-}
-
-/// Handshakes of TLS that were completed by one thread.
-#[derive(Default)]
-pub struct TlsCounters {
-    /// With clients and servers.
-    pub connections: Counter,
-    /// With clients.
-    pub rate: Rate,
-    /// Those with clients that made new keys, rather than resume a session.
-    pub client_keys: Rate,
-    /// The same with servers.
-    pub server_keys: Rate,
-}
-
-/// The largest rates of [`TlsCounters`], as [`Peaks`].
-#[derive(Default)]
-pub struct TlsPeaks {
-    pub rate: sync::AtomicU64,
-    pub client_keys: sync::AtomicU64,
-    pub server_keys: sync::AtomicU64,
-}
-
-impl TlsPeaks {
-    /// Starts anew.
-    pub fn reset(&self) {
-        for peak in [&self.rate, &self.client_keys, &self.server_keys] {
-            peak.store(0, Relaxed);
-        }
-    }
 }
 
 /// One thread's counters of all listeners, backends or servers. Whoever looks at those that count nothing yet (by index)

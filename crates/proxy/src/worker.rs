@@ -399,29 +399,6 @@ impl Thread {
         }
     }
 
-    /// TLS was agreed on with a client.
-    pub fn count_tls_client(&self, resumed: bool) {
-        let (now_ms, instance, tls) = (clock::now_ms(), &*self.live, &self.counters().tls);
-        tls.connections.add(1);
-        if let Some(second) = tls.rate.add(now_ms) {
-            raise(&instance.tls_peaks.rate, instance.threads.iter().map(|t| &t.tls.rate), second);
-        }
-        if !resumed && let Some(second) = tls.client_keys.add(now_ms) {
-            let rates = instance.threads.iter().map(|t| &t.tls.client_keys);
-            raise(&instance.tls_peaks.client_keys, rates, second);
-        }
-    }
-
-    /// TLS was agreed on with a server.
-    pub fn count_tls_server(&self, resumed: bool) {
-        let (now_ms, instance, tls) = (clock::now_ms(), &*self.live, &self.counters().tls);
-        tls.connections.add(1);
-        if !resumed && let Some(second) = tls.server_keys.add(now_ms) {
-            let rates = instance.threads.iter().map(|t| &t.tls.server_keys);
-            raise(&instance.tls_peaks.server_keys, rates, second);
-        }
-    }
-
     /// A session of a listener begins; it ends when what this returns is dropped.
     pub fn begin_session(&self, listener: usize) -> Present<'_> {
         let now_ms = clock::now_ms();
@@ -745,7 +722,7 @@ fn tables_of(instance: &Instance, before: Option<&Worker>) -> Rc<[thalweg_stick:
 
 /// A second is over: if it had more events than any before, that is the new peak.
 #[cold]
-fn raise<'a>(peak: &AtomicU64, rates: impl Iterator<Item = &'a Rate>, second: u64) {
+pub(crate) fn raise<'a>(peak: &AtomicU64, rates: impl Iterator<Item = &'a Rate>, second: u64) {
     peak.fetch_max(rates.map(|rate| rate.in_second(second)).sum(), Ordering::Relaxed);
 }
 

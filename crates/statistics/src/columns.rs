@@ -164,8 +164,9 @@ pub const ONLY_FRONTEND: &[&str] = &[
     "h3req",
 ];
 
-/// The counters of modules, after the fixed columns: `<module>_<name>`. Frontends and backends have them.
-pub static EXTRA: [Column; 40] = [
+/// The counters of modules, after the fixed columns: `<module>_<name>`. Frontends and backends have them, and those of TLS
+/// listeners and servers, too.
+pub static EXTRA: [Column; 45] = [
     c("h2_headers_rcvd", "MCPV", "HEADERS frames received"),
     c("h2_data_rcvd", "MCPV", "DATA frames received"),
     c("h2_settings_rcvd", "MCPV", "SETTINGS frames received"),
@@ -180,6 +181,11 @@ pub static EXTRA: [Column; 40] = [
     c("h2_backend_open_streams", "MGPV", "HTTP/2 streams now"),
     c("h2_total_connections", "MCPV", "HTTP/2 connections so far"),
     c("h2_backend_total_streams", "MCPV", "HTTP/2 streams so far"),
+    c("ssl_sess", "MCPV", "Handshakes of TLS that made new keys"),
+    c("ssl_reused_sess", "MCPV", "Handshakes of TLS that resumed a session"),
+    c("ssl_failed_handshake", "MCPV", "Handshakes of TLS that failed"),
+    c("ssl_ocsp_staple", "MCPV", "OCSP responses that clients were shown"),
+    c("ssl_failed_ocsp_staple", "MCPV", "OCSP responses that were asked for and not in force"),
     c("h1_open_connections", "MGPV", "HTTP/1 connections now"),
     c("h1_open_streams", "MGPV", "HTTP/1 streams now"),
     c("h1_total_connections", "MCPV", "HTTP/1 connections so far"),

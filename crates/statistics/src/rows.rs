@@ -1,13 +1,15 @@
 //! How each row is filled. What this program does not have yet is left empty, or zero where the reference always shows
 //! a number.
 
+use std::ops::Range;
+
 use thalweg_config::model::{
     Algorithm, BalanceAlgo, Bind, BindAddr, Proxy, ProxyId, Server, ServerAddr, ServerId,
 };
 use thalweg_proxy::backend::connect::shares_connections;
 use thalweg_proxy::backend::health::{CheckReport, What};
 use thalweg_proxy::backend::standing::{Operation, Standing};
-use thalweg_proxy::counters::{Counter, Counters, EXCESSES, Peaks, Rate, peak};
+use thalweg_proxy::counters::{Counter, Counters, EXCESSES, Handshake, Peaks, Rate, peak};
 use thalweg_proxy::gate::Gate;
 use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::clock;
@@ -63,13 +65,24 @@ impl Row {
         }
     }
 
-    /// Sets module counters by their position in [`EXTRA`]: those of HTTP/2, then those of HTTP/1; and why connections ended.
+    /// Sets module counters by their position in [`EXTRA`]: those of HTTP/2, TLS and HTTP/1; and why connections ended.
     fn extra(&mut self, sums: &Sums<'_>, h2: &H2, h1: [u64; H1_COUNTERS]) {
-        for (i, value) in h2.counted.into_iter().chain(h1).enumerate() {
+        for (i, value) in h2.counted.into_iter().enumerate() {
             self.set(COLUMNS.len() + i, U64(value));
+        }
+        self.handshakes(sums);
+        for (i, value) in h1.into_iter().enumerate() {
+            self.set(H1 + i, U64(value));
         }
         for excess in 0..EXCESSES {
             self.set(ENDED + excess, U64(sums.0.iter().map(|c| c.excess(excess)).sum()));
+        }
+    }
+
+    /// Sets what is counted of handshakes of TLS.
+    fn handshakes(&mut self, sums: &Sums<'_>) {
+        for (i, value) in sums.handshakes().into_iter().enumerate() {
+            self.set(COLUMNS.len() + TLS.start + i, U64(value));
         }
     }
 }
@@ -81,11 +94,17 @@ fn narrow(n: u64) -> Value {
 /// Module counters of HTTP/2.
 const H2_COUNTERS: usize = 13;
 
-/// Those of HTTP/1, behind them.
+/// Those of TLS by their place in [`EXTRA`].
+pub(crate) const TLS: Range<usize> = H2_COUNTERS..H2_COUNTERS + Handshake::COUNT;
+
+/// Where those of HTTP/1 begin.
+const H1: usize = COLUMNS.len() + TLS.end;
+
+/// Module counters of HTTP/1.
 const H1_COUNTERS: usize = 8;
 
-/// Where those of the choice of servers begin: see [`EXTRA`].
-const CHOICE: usize = COLUMNS.len() + H2_COUNTERS + H1_COUNTERS;
+/// Where those of the choice of servers begin.
+const CHOICE: usize = H1 + H1_COUNTERS;
 
 /// Whether a server is ejected, or how many are.
 pub(crate) const EJECTED: usize = CHOICE;
@@ -134,6 +153,12 @@ struct Sums<'a>(Vec<&'a Counters>);
 impl<'a> Sums<'a> {
     fn of(&self, field: impl Fn(&Counters) -> &Counter) -> u64 {
         self.0.iter().fold(0, |total, c| total.wrapping_add(field(c).get()))
+    }
+
+    /// Handshakes of TLS, by [`Handshake`].
+    fn handshakes(&self) -> [u64; Handshake::COUNT] {
+        let each = self.0.iter().map(|counters| counters.handshakes());
+        each.fold([0; Handshake::COUNT], |sum, one| std::array::from_fn(|i| sum[i].wrapping_add(one[i])))
     }
 
     fn wide(&self, field: impl Fn(&Counters) -> &Counter) -> Value {
@@ -328,6 +353,7 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
     };
     row.set(const { at("addr") }, Str(address));
     row.set(const { at("proto") }, Str(protocol.into()));
+    row.handshakes(&sums);
     row
 }
 
@@ -416,6 +442,7 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
         row.set(EJECTIONS, sums.wide(|c| &c.ejections));
     }
     hedges(&mut row, proxy, &sums);
+    row.handshakes(&sums);
     row
 }
 

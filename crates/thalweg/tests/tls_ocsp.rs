@@ -120,6 +120,10 @@ fn responses_are_fetched() {
         let told = tell(&proxy, &format!("update ssl ocsp-response {path}"));
         assert!(told.contains("Cert Status: revoked"), "{told}");
         assert!(stapled(&proxy).contains("Cert Status: revoked"));
+        assert_eq!(
+            ["ssl_ocsp_staple", "ssl_failed_ocsp_staple"].map(|column| proxy.stat("fe,FRONTEND", column)),
+            ["2", "0"]
+        );
         let told = tell(&proxy, "update ssl ocsp-response nobody");
         assert!(told.starts_with("Unknown certificate!"), "{told}");
         drop(back);

@@ -11,6 +11,7 @@ use rustls::{SignatureScheme, SupportedCipherSuite};
 
 use crate::certificate::{Credential, KeyError};
 use crate::clock::{Clock, Time};
+use crate::facts::Stapled;
 use crate::key_schedule;
 use crate::notes::KeepSecrets;
 use crate::ocsp::OcspResponse;
@@ -291,6 +292,16 @@ impl Served {
         let ready = Ready { config: config.clone(), response, until };
         *self.ready.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(ready);
         Ok(config)
+    }
+
+    /// What becomes of the certificate's OCSP response when a client asks for it now.
+    pub(crate) fn stapled(&self) -> Stapled {
+        let now = self.context.shared.clock.now() as i64;
+        match self.credential.ocsp() {
+            None => Stapled::Unasked,
+            Some(response) if response.is_in_force(now) => Stapled::Sent,
+            Some(_) => Stapled::Outdated,
+        }
     }
 
     /// What rustls serves to a client that knows no TLS 1.3, if that is something else: it has no early data, so that it may

@@ -44,10 +44,23 @@ pub struct Facts {
     pub session_id: Vec<u8>,
     /// Labels of RFC 9850 and secrets, when the configuration asks for them.
     pub secrets: Vec<(String, Vec<u8>)>,
+    /// What became of the OCSP response of our certificate.
+    pub stapled: Stapled,
     /// How much early data came: `ssl_fc_has_early`.
     pub early_bytes: usize,
     /// The lists of the ClientHello, when the configuration asks for them (`tune.ssl.capture-buffer-size`).
     pub hello: Option<Box<HelloFacts>>,
+}
+
+/// Whether a client was shown the OCSP response of our certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stapled {
+    /// There is none, or nobody asked: who resumes a session is shown no certificate.
+    #[default]
+    Unasked,
+    Sent,
+    /// It asked, and the response is no longer in force.
+    Outdated,
 }
 
 /// The lists of a ClientHello, for fingerprints.

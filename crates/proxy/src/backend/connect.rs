@@ -523,11 +523,12 @@ impl<'a> Target<'a> {
         let (shaken, sent_early) =
             handshake::connect_with_early_data(stream, context, asked, early, limits, deadline).await;
         self.sent_early.set(sent_early);
+        let agreed = shaken.as_ref().ok().and_then(|transport| transport.tls_facts());
+        self.worker.count_server_handshake(self.proxy.id, self.server.id, agreed.map(|facts| &**facts));
         let may_have_request = matches!(sent_early, SentEarly::Unanswered(_) | SentEarly::Accepted(_));
         match shaken {
             Ok(mut transport) => {
                 transport.holds(place);
-                self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
                 Ok(transport)
             }
             Err(HandshakeError::Timeout) if !may_have_request => Err(ConnectError::Timeout),

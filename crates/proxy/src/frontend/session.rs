@@ -411,13 +411,14 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
         match shaken {
             Ok(facts) => {
                 worker.trace_session(session, traces::TLS_AGREED);
-                worker.count_tls_client(facts.known.resumed);
+                worker.count_client_handshake(session.listener, Some(&facts));
                 let mut known = session.facts_mut();
                 known.rare_mut().tls = Some(Box::new(facts));
                 known.rare_mut().is_early = client.line.is_early();
             }
             Err(error) => {
                 session.facts_mut().error = error.number();
+                worker.count_client_handshake(session.listener, None);
                 worker.trace_session(session, traces::TLS_FAILED);
                 let received = !matches!(error, HandshakeError::Closed { heard: false, .. });
                 session.facts_mut().rare_mut().tls = Some(error.into_facts());

@@ -339,8 +339,8 @@ impl Exposition {
             let shown = is_http || !metric.name.starts_with("http_");
             samples.push(if shown { sample(row, metric.column, metric.form) } else { Sample::None });
         }
-        if self.wanted.extra && matches!(row.kind, RowKind::Frontend | RowKind::Backend) {
-            samples.extend((0..EXTRA.len()).map(|at| sample(row, COLUMNS.len() + at, Form::Plain)));
+        if self.wanted.extra {
+            samples.extend(extra_of(row.kind).map(|at| sample(row, COLUMNS.len() + at, Form::Plain)));
         }
         self.lines[row.kind as usize].push(Line {
             labels: labels.into(),
@@ -358,14 +358,11 @@ impl Exposition {
         };
         let metrics: Vec<&Metric> = metrics_of(of).collect();
         let next_kind = Stage::Writing { kind: kind + 1, metric: 0, line: 0 };
-        let extra = matches!(of, RowKind::Frontend | RowKind::Backend) && self.wanted.extra;
+        let of_module = metric.checked_sub(metrics.len()).filter(|_| self.wanted.extra);
+        let of_module = of_module.and_then(|nth| extra_of(of).nth(nth)).map(|at| &EXTRA[at]);
         let Some((name, text, nature, form)) = (match metrics.get(metric) {
             Some(metric) => Some((metric.name, COLUMNS[metric.column].text, metric.nature, metric.form)),
-            None if extra => {
-                let column = EXTRA.get(metric - metrics.len());
-                column.map(|column| (column.name, column.text, Counter, Form::Plain))
-            }
-            None => None,
+            None => of_module.map(|column| (column.name, column.text, Counter, Form::Plain)),
         }) else {
             self.stage = next_kind;
             return;
@@ -383,11 +380,7 @@ impl Exposition {
         if line == 0 && !continued {
             self.notation.introduce(out, &name, text, nature.into());
         }
-        let module = match metric.checked_sub(metrics.len()).and_then(|at| EXTRA.get(at)) {
-            Some(column) if column.name.starts_with("h2_") => Some("h2"),
-            Some(_) => Some("h1"),
-            None => None,
-        };
+        let module = of_module.and_then(|column| column.name.split('_').next());
         let end = (line + STEP).min(lines.len());
         for line in &lines[line..end] {
             line.write((&mut self.notation, out), &name, of, (metric, form), module);
@@ -398,6 +391,14 @@ impl Exposition {
 
 /// Kinds of rows in the order they are written in.
 const ORDER: [RowKind; 4] = [RowKind::Frontend, RowKind::Listener, RowKind::Backend, RowKind::Server];
+
+/// The counters of modules that rows of this kind have, by their place in [`EXTRA`].
+fn extra_of(kind: RowKind) -> Range<usize> {
+    match kind {
+        RowKind::Frontend | RowKind::Backend => 0..EXTRA.len(),
+        RowKind::Listener | RowKind::Server => rows::TLS,
+    }
+}
 
 fn prefix(kind: RowKind) -> &'static str {
     match kind {

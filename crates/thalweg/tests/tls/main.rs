@@ -1,5 +1,6 @@
 //! TLS end to end, on both sides: handshakes, records, names, certificates, ends, and what peers do wrong.
 
+mod counted;
 mod live;
 mod misbehaved;
 mod servers;

@@ -11,7 +11,7 @@ use super::handshake::{
 };
 use super::record::Key;
 use crate::bind::Served;
-use crate::facts::{Facts, HelloFacts};
+use crate::facts::{Facts, HelloFacts, Stapled};
 use crate::failure::{Failure, Missing};
 use crate::hello::record::{Assembler, first_message};
 use crate::hello::{ClientHello, FALLBACK_SCSV, HelloError, MESSAGE_MAX, list16};
@@ -52,6 +52,8 @@ struct Running {
     client_random: [u8; 32],
     server_name: Option<Vec<u8>>,
     hello: Option<Box<HelloFacts>>,
+    /// If this is no resumption.
+    stapled: Stapled,
 }
 
 impl std::fmt::Debug for Running {
@@ -63,13 +65,15 @@ impl std::fmt::Debug for Running {
 impl Running {
     /// What is known of the connection, which is told once.
     fn facts(&mut self, gathered: &mut Gathered) -> Facts {
+        let known = handshake::facts(&self.conn, gathered);
         Facts {
+            stapled: if known.resumed { Stapled::Unasked } else { self.stapled },
             server_name: self.server_name.clone(),
             own: Some(self.served.credential.leaf().clone()),
             own_name: Some(self.served.credential.name.clone()),
             client_random: self.client_random,
             hello: self.hello.take(),
-            ..handshake::facts(&self.conn, gathered)
+            ..known
         }
     }
 }
@@ -174,9 +178,11 @@ impl Accepting {
         let mut client_random = [0; 32];
         client_random.copy_from_slice(hello.random);
         let server_name = hello.server_name.map(<[u8]>::to_vec);
+        let stapled = if hello.wants_ocsp { served.stapled() } else { Stapled::Unasked };
         let keep = served.context.shared().keep_hello;
         let hello = (keep > 0).then(|| Box::new(HelloFacts::of(&hello, keep)));
-        self.state = State::Running(Box::new(Running { conn, served, client_random, server_name, hello }));
+        self.state =
+            State::Running(Box::new(Running { conn, served, client_random, server_name, hello, stapled }));
         Ok(())
     }
 

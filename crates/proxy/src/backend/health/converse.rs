@@ -233,10 +233,10 @@ impl Checker {
         let of_server = tls.check_protocols.as_deref().filter(|_| !connect.ssl);
         let asked = (name, connect.protocols.as_deref().or(of_server));
         let shaking = handshake::connect(stream, line.context(), asked, limits, Some(deadline));
-        let transport =
-            pool::boxed(shaking).await.map_err(|error| matches!(error, HandshakeError::Timeout))?;
-        self.worker.count_tls_server(transport.tls_facts().is_some_and(|tls| tls.known.resumed));
-        Ok(transport)
+        let shaken = pool::boxed(shaking).await;
+        let agreed = shaken.as_ref().ok().and_then(|transport| transport.tls_facts());
+        self.worker.count_server_handshake(self.proxy, self.server, agreed.map(|facts| &**facts));
+        shaken.map_err(|error| matches!(error, HandshakeError::Timeout))
     }
 }
 
