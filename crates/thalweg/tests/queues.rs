@@ -86,3 +86,48 @@ fn logs_tell_how_many_were_served_first() {
         }
     }
 }
+
+/// An operator says that the server of three requests, which has one of them, may have three.
+fn raise_the_limit(io: Io, program: Option<&Path>) {
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let server = Server::http(move |_| {
+        let _ = released.lock().unwrap().recv();
+        support::ok("x")
+    });
+    let text = format!(
+        "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nfullconn 1000\nserver a {} maxconn 1\n",
+        server.addr
+    );
+    let mut setup = Setup::http(&text).global("stats socket <@dir>/sock level admin");
+    if let Some(program) = program {
+        setup = setup.program(program);
+    }
+    let proxy = setup.start(io);
+    let conns: Vec<Conn> = (0..3)
+        .map(|_| {
+            let mut conn = proxy.connect();
+            conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            conn
+        })
+        .collect();
+    eventually("two wait", || (waiting(&proxy) == 2).then_some(()));
+    let mut cli = Conn::connect_unix(&proxy.path("sock"));
+    cli.send("set maxconn server be/a 3\n");
+    cli.half_close();
+    assert_eq!(cli.rest_text().trim(), "");
+    eventually("the server has all of them", || (server.accepted() == 3).then_some(()));
+    for _ in 0..3 {
+        release.send(()).unwrap();
+    }
+    conns.into_iter().for_each(|mut conn| assert_eq!(conn.response().text(), "x"));
+}
+
+/// A limit without `minconn` does not follow the load of the backend, whoever gave it.
+#[test]
+fn a_limit_that_is_raised_applies_at_once() {
+    each_driver(|io| raise_the_limit(io, None));
+    if let Some(reference) = reference() {
+        raise_the_limit("epoll", Some(&reference));
+    }
+}

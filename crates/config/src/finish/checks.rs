@@ -263,11 +263,9 @@ fn needs_http(cx: &mut Cx<'_>, b: &mut Building) {
 pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, index: usize) {
     let backend = std::sync::Arc::clone(&b.p.name);
     let server = &mut b.p.servers[index];
-    if server.minconn > server.maxconn {
-        // A minimum alone is both limits at once.
-        server.maxconn = server.minconn;
-    } else if server.maxconn > 0 && server.minconn == 0 {
-        server.minconn = server.maxconn;
+    if server.minconn >= server.maxconn {
+        // A minimum alone is both limits at once: nothing follows the load.
+        (server.maxconn, server.minconn) = (server.minconn.max(server.maxconn), 0);
     }
     let place = format!("[{}:{}]", server.file, server.line);
     if b.p.servers[index].rare().tfo {
