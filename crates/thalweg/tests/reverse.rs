@@ -3,6 +3,7 @@
 mod support;
 
 use support::h2::{Client, Served};
+use support::tls::Authority;
 use support::{Conn, Proxy, Response, Server, Setup, each_driver, eventually, ok};
 
 /// The public side: who connects to `priv` is asked for what comes to `fe`.
@@ -164,5 +165,41 @@ fn both_sides() {
         drop(inner);
         nobody(&outer);
         outer.finish(server);
+    });
+}
+
+/// Who connects asks by TLS for the name that the server's line says, and for none where that needs a request.
+#[test]
+fn the_inner_side_asks_for_a_name() {
+    each_driver(|io| {
+        let server = Server::http(|request| ok(&request.head.line));
+        let authority = Authority::new("authority");
+        let certificate = authority.issue("edge.example");
+        for (name, more) in [
+            ("edge.example", "sni str(edge.example)"),
+            ("edge.example", "sni str(edge.example) pool-conn-name str(other)"),
+            ("none", "sni req.hdr(host)"),
+        ] {
+            let outer = Setup::http(&format!(
+                "frontend fe\nbind <@fe>\ndefault_backend be\n\
+                 frontend priv\nbind <@priv> ssl crt {certificate} alpn h2\n\
+                 tcp-request session set-var(sess.name) str(none)\n\
+                 tcp-request session set-var(sess.name) ssl_fc_sni if {{ ssl_fc_has_sni }}\n\
+                 tcp-request session attach-srv be/dev name var(sess.name)\n\
+                 backend be\nserver dev rhttp@ pool-conn-name str({name})\n"
+            ))
+            .global("expose-experimental-directives\n")
+            .start(io);
+            let inner = Setup::http(&format!(
+                "frontend fe\nbind rhttp@out/edge\ndefault_backend be\n\
+                 backend out\nserver edge {} ssl verify none alpn h2 {more}\nbackend be\nserver s {}\n",
+                outer.addr("priv"),
+                server.addr
+            ))
+            .global("expose-experimental-directives\n")
+            .start(io);
+            assert_eq!(answered(&outer, ""), "GET /x HTTP/1.1", "{more}");
+            drop((inner, outer));
+        }
     });
 }

@@ -49,14 +49,14 @@ pub async fn reach(
 }
 
 /// The name that TLS asks for (`sni`). There is no client and no request: what needs one has no value, and nothing is asked for.
-fn asked_name(own: &Thread, server: &Server) -> Option<Vec<u8>> {
+pub fn asked_name(own: &Thread, server: &Server) -> Option<Box<[u8]>> {
     let name = server.traffic_tls()?.sni.as_ref()?;
     let worker = own.pin()?;
     let mut session = Session::new(ProxyId(0), ListenerId(0));
     let mut scratch = worker.scratch.borrow_mut();
     let mut cx = Ctx::new(worker.clock(), &*worker, &mut session, &mut scratch);
     let sample = name.eval_as(Type::Str, &mut cx)?;
-    Some(cx.bytes(&sample.value).to_vec())
+    Some(cx.bytes(&sample.value)).filter(|name| !name.is_empty()).map(Box::from)
 }
 
 /// The socket of such a connection. There is no client whose address it could have (`usesrc client`).

@@ -18,7 +18,7 @@ use super::listener::Admission;
 use super::session;
 use crate::backend::connect::{LineValues, Target};
 use crate::backend::pool::ConnectionKey;
-use crate::backend::shared;
+use crate::backend::{reach, shared};
 use crate::connection::port::Port;
 use crate::instance::Stopping;
 use crate::worker::{Thread, Worker};
@@ -125,7 +125,13 @@ impl Dialer {
             let frontend = own.live.listeners[self.listener].frontend();
             let id = ListenerId(u32::try_from(self.listener).unwrap_or(0));
             let session = Session::new(thalweg_sample::facts::ProxyId(frontend.0), id);
-            let values = LineValues { header_fields: Vec::new(), sni: None, name: None, websocket: false };
+            let values = LineValues {
+                header_fields: Vec::new(),
+                sni: reach::asked_name(own, server),
+                // What others would call it; it is asked on from its other end only.
+                name: server.rare().pool_conn_name.as_ref().map(|_| None),
+                websocket: false,
+            };
             let (facts, overrides) = (StreamFacts::default(), Overrides::default());
             let target = Target::new(&worker, proxy, server, &session, &facts, &overrides, values);
             target.dial(backend.timeouts.connect, Box::default()).await.ok()?
