@@ -74,9 +74,8 @@ fn one_stream_is_slowed_down_and_no_other() {
                      http-request set-bandwidth-limit slow if {{ path /slow }}"
                 );
                 // The server reads one request after the other.
-                let proxy = setup(&lines, &server, version)
-                    .global("tune.h2.be.max-concurrent-streams 1")
-                    .start(io);
+                let proxy =
+                    setup(&lines, &server, version).global("tune.h2.be.max-concurrent-streams 1").start(io);
                 let mut client = Client::new(proxy.connect());
                 let slow = client.open("POST", "/slow", &[], false);
                 client.data(slow, body(15_000).as_bytes(), false);
