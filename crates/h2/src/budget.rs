@@ -41,11 +41,10 @@ impl Abuse {
         match self {
             Abuse::RapidReset | Abuse::ForcedReset => 100,
             Abuse::Settings => 100,
-            Abuse::Ping => 20,
-            Abuse::Continuation => 20,
+            Abuse::Ping | Abuse::Continuation => 20,
             Abuse::Glitch | Abuse::Interim => 50,
-            Abuse::EmptyData | Abuse::TinyWindow => 5,
-            Abuse::Noise | Abuse::Window => 5,
+            Abuse::EmptyData | Abuse::TinyWindow => 25,
+            Abuse::Noise | Abuse::Window => 25,
         }
     }
 }
@@ -68,7 +67,8 @@ impl std::fmt::Display for Abuse {
     }
 }
 
-/// Points a connection begins with, and has at most: 1,000 resets, or 20,000 priorities, at once.
+/// Points a connection begins with, and has at most: 1,000 resets, or 4,000 priorities, at once. What is sent a frame at a time
+/// costs some ten microseconds each: whoever reads it must do so for each of them.
 const POINTS_MAX: u32 = 100_000;
 /// Points that come back in each millisecond: 100 resets a second, or 500 pings.
 const POINTS_PER_MS: u32 = 10;
@@ -76,7 +76,9 @@ const POINTS_PER_MS: u32 = 10;
 const POINTS_PER_STREAM: u32 = 100;
 
 /// Points that come back with a DATA frame that was sent: its receiver gives two windows back.
-const POINTS_PER_FRAME: u32 = 20;
+const POINTS_PER_FRAME: u32 = 50;
+/// Octets of such a frame for each point more: some give windows back for each part that they read.
+const OCTETS_PER_POINT: usize = 16;
 
 /// The budget of one connection.
 #[derive(Clone, Debug)]
@@ -101,6 +103,14 @@ impl Budget {
     /// # Errors
     /// [`Exhausted`] when there are no points left.
     pub fn pay(&mut self, abuse: Abuse, now_ms: u64) -> Result<(), Exhausted> {
+        self.pay_times(1, abuse, now_ms)
+    }
+
+    /// Pays so many times as much for something.
+    ///
+    /// # Errors
+    /// [`Exhausted`] when there are no points left.
+    pub fn pay_times(&mut self, times: u32, abuse: Abuse, now_ms: u64) -> Result<(), Exhausted> {
         let passed = u32::try_from(now_ms.saturating_sub(self.at_ms)).unwrap_or(u32::MAX);
         if passed > 0 {
             self.at_ms = now_ms;
@@ -114,7 +124,7 @@ impl Budget {
             Abuse::Continuation | Abuse::Glitch => true,
         };
         self.breaches = self.breaches.saturating_add(u32::from(is_breach));
-        match self.points.checked_sub(abuse.cost()) {
+        match self.points.checked_sub(times * abuse.cost()) {
             Some(points) => {
                 self.points = points;
                 Ok(())
@@ -128,10 +138,11 @@ impl Budget {
         self.give(POINTS_PER_STREAM);
     }
 
-    /// A DATA frame was sent.
+    /// A DATA frame of so many octets was sent, or as many of them as a window let out.
     #[inline]
-    pub fn sent(&mut self) {
-        self.give(POINTS_PER_FRAME);
+    pub fn sent(&mut self, octets: usize, is_cut: bool) {
+        let more = u32::try_from(octets / OCTETS_PER_POINT).unwrap_or(POINTS_MAX);
+        self.give(if is_cut { more } else { more.saturating_add(POINTS_PER_FRAME) });
     }
 
     fn give(&mut self, points: u32) {
@@ -149,7 +160,10 @@ pub const SMALL_DATA: usize = 64;
 /// Small DATA frames that may come at once.
 const SMALL_MAX: u32 = 20_000;
 /// Those that may come in each millisecond beyond that.
-const SMALL_PER_MS: u32 = 50;
+const SMALL_PER_MS: u32 = 40;
+/// How many of them a receive counts for in which nothing but some of them came, and a DATA frame that is sent back: answers are worth
+/// their questions, and who sends each by itself and gets none waits until some are there.
+const SMALL_PER_RECEIVE: u32 = 30;
 /// How long a peer that sends more of them is not listened to, in milliseconds.
 const REST_MS: u64 = 5;
 
@@ -159,6 +173,8 @@ const REST_MS: u64 = 5;
 pub struct Pace {
     left: u32,
     at_ms: u64,
+    /// Some came since the last look.
+    came: bool,
     /// Until when the connection rests.
     until_ms: u64,
 }
@@ -166,17 +182,36 @@ pub struct Pace {
 impl Pace {
     /// Nothing came yet.
     pub fn new(now_ms: u64) -> Pace {
-        Pace { left: SMALL_MAX, at_ms: now_ms, until_ms: 0 }
+        Pace { left: SMALL_MAX, at_ms: now_ms, came: false, until_ms: 0 }
     }
 
     /// One more came. False when no more should be looked at for a while.
     pub fn small(&mut self, now_ms: u64) -> bool {
+        self.came = true;
+        self.take(1, now_ms)
+    }
+
+    /// What was received was looked at.
+    #[inline]
+    pub fn received(&mut self, now_ms: u64) {
+        if std::mem::take(&mut self.came) {
+            self.take(SMALL_PER_RECEIVE, now_ms);
+        }
+    }
+
+    /// A DATA frame was sent.
+    #[inline]
+    pub fn sent(&mut self) {
+        self.left = self.left.saturating_add(SMALL_PER_RECEIVE + 1).min(SMALL_MAX);
+    }
+
+    fn take(&mut self, times: u32, now_ms: u64) -> bool {
         let passed = u32::try_from(now_ms.saturating_sub(self.at_ms)).unwrap_or(u32::MAX);
         if passed > 0 {
             self.at_ms = now_ms;
             self.left = self.left.saturating_add(passed.saturating_mul(SMALL_PER_MS)).min(SMALL_MAX);
         }
-        self.left = self.left.saturating_sub(1);
+        self.left = self.left.saturating_sub(times);
         if self.left == 0 {
             self.until_ms = now_ms + REST_MS;
         }
@@ -203,11 +238,37 @@ mod tests {
                 taken += 1 + (0..1_000_000).take_while(|_| pace.small(now)).count() as u64;
             }
         }
-        assert!((500_000..530_000).contains(&taken), "{taken}");
+        assert!((400_000..430_000).contains(&taken), "{taken}");
         let mut pace = Pace::new(0);
         for now in 0..10_000 {
             assert!((0..SMALL_PER_MS).all(|_| pace.small(now)));
         }
+    }
+
+    /// One at a time: what answers may go on, and what has none is looked at now and then.
+    #[test]
+    fn small_data_by_itself_is_looked_at_seldom_unless_it_is_answered() {
+        let receives = |answered: bool| {
+            let (mut pace, mut receives) = (Pace::new(0), 0);
+            for now in 0..10_000 {
+                for _ in 0..40 {
+                    if !answered && pace.rests_until(now).is_some() {
+                        break;
+                    }
+                    pace.small(now);
+                    pace.received(now);
+                    receives += 1;
+                    if answered {
+                        pace.sent();
+                        assert_eq!(pace.rests_until(now), None);
+                    }
+                }
+            }
+            receives
+        };
+        assert_eq!(receives(true), 400_000);
+        let alone = receives(false);
+        assert!((10_000..20_000).contains(&alone), "{alone}");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod receive;
 mod send;
 mod stream;
+mod windows;
 
 use thalweg_http::Head;
 

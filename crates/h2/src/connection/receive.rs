@@ -12,8 +12,6 @@ const BLOCK_SHARE: usize = 2;
 const LIST_SHARE: usize = 4;
 /// CONTINUATION frames of a block; more are a flood, however small.
 const CONTINUATIONS_MAX: u32 = 64;
-/// Window updates below this are hardly worth their frame.
-const TINY_INCREMENT: u32 = 64;
 
 impl From<PayloadError> for Failure {
     fn from(error: PayloadError) -> Failure {
@@ -50,7 +48,7 @@ impl Connection {
         self.turn = (limit(self.config.frames_at_once), limit(self.config.resets_at_once));
         while !self.is_paused() {
             match self.step(&input[used..], now_ms, handler) {
-                Ok(0) => return Ok(used),
+                Ok(0) => break,
                 Ok(n) => used += n,
                 Err(failure) => {
                     self.fail(failure);
@@ -62,6 +60,7 @@ impl Connection {
                 return Err(Failure::NotReading);
             }
         }
+        self.pace.received(now_ms);
         Ok(used)
     }
 
@@ -183,7 +182,7 @@ impl Connection {
     }
 
     /// Ends a stream for an error of the peer.
-    fn reset_for(
+    pub(super) fn reset_for(
         &mut self,
         id: u32,
         code: ErrorCode,
@@ -237,9 +236,6 @@ impl Connection {
         if left == 0 && !end {
             self.budget.pay(Abuse::EmptyData, now_ms)?;
         }
-        if (1..SMALL_DATA).contains(&left) && !end && !self.pace.small(now_ms) {
-            self.turn.0 = 0;
-        }
         let accepted = match self.streams.get_mut(id).filter(|s| s.incoming == Direction::Body) {
             Some(stream) => {
                 stream.receive.take(header.len).map_err(|_| Failure::FlowControl)?;
@@ -256,7 +252,11 @@ impl Connection {
         if !fits {
             self.reset_for(id, ErrorCode::ProtocolError, now_ms, handler)?;
         }
-        let data = DataFrame { stream: id, left, padding, end, ignored: !accepted || !fits };
+        let ignored = !accepted || !fits;
+        if !ignored && (1..SMALL_DATA).contains(&left) && !end && !self.pace.small(now_ms) {
+            self.turn.0 = 0;
+        }
+        let data = DataFrame { stream: id, left, padding, end, ignored };
         if left == 0 {
             self.data_arrived(&data, &[], now_ms, handler)?;
         }
@@ -738,55 +738,5 @@ impl Connection {
             self.tell_room(handler);
         }
         Ok(())
-    }
-
-    fn window_update(
-        &mut self,
-        header: &Header,
-        payload: &[u8],
-        now_ms: u64,
-        handler: &mut impl Handler,
-    ) -> Result<(), Failure> {
-        let increment = frame::window_update(payload)?;
-        let is_tiny = increment < TINY_INCREMENT;
-        self.budget.pay(if is_tiny { Abuse::TinyWindow } else { Abuse::Window }, now_ms)?;
-        if header.stream == 0 {
-            if increment == 0 {
-                // PROTOCOL_ERROR (RFC 9113 section 6.9).
-                return Err(Failure::UnexpectedFrame);
-            }
-            self.send.give(i64::from(increment)).map_err(|_| Failure::FlowControl)?;
-            self.tell_room(handler);
-            return Ok(());
-        }
-        let id = header.stream;
-        if self.is_unused(id) {
-            return Err(Failure::UnexpectedFrame);
-        }
-        let Some(stream) = self.streams.get_mut(id) else {
-            return Ok(self.budget.pay(Abuse::Noise, now_ms)?);
-        };
-        if increment == 0 {
-            return self.reset_for(id, ErrorCode::ProtocolError, now_ms, handler);
-        }
-        if stream.send.give(i64::from(increment)).is_err() {
-            return self.reset_for(id, ErrorCode::FlowControlError, now_ms, handler);
-        }
-        if stream.blocked && self.send.room() > 0 && stream.send.room() > 0 {
-            stream.blocked = false;
-            handler.on(Event::Room { stream: id });
-        }
-        Ok(())
-    }
-
-    /// Tells every stream that waited for a window and has one now.
-    fn tell_room(&mut self, handler: &mut impl Handler) {
-        if self.send.room() == 0 {
-            return;
-        }
-        for stream in self.streams.iter_mut().filter(|s| s.blocked && s.send.room() > 0) {
-            stream.blocked = false;
-            handler.on(Event::Room { stream: stream.id });
-        }
     }
 }

@@ -110,7 +110,11 @@ impl Connection {
         debug_assert!(len <= self.send.room().min(stream.send.room()));
         stream.send.take(len);
         self.send.take(len);
-        self.budget.sent();
+        let is_cut = !end && stream.send.room().min(self.send.room()) == 0;
+        self.budget.sent(len, is_cut);
+        if !is_cut {
+            self.pace.sent();
+        }
         if end {
             stream.outgoing = Direction::Ended;
             self.retire(id);

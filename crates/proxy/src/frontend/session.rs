@@ -17,6 +17,7 @@ use thalweg_runtime::{Kind as TaskKind, clock, current_task, pool, spawn_with, t
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
 use super::listener::{Accepted, Admission};
+use super::streams::Parting;
 use super::{ClientSession, Framed, reverse, streams};
 use crate::connection::forerunner;
 use crate::connection::handshake::{self, HandshakeError};
@@ -47,6 +48,12 @@ const UNREAD_MAX: usize = 256 * 1024;
 
 /// Bytes of those that one receive takes.
 const UNWANTED_MAX: usize = 16 * 1024;
+
+/// How long a client that sent too much has to take what it was sent, and then to read why it is left, in milliseconds.
+const UNHEARD_MS: u64 = 100;
+
+/// The longest pause between two looks at it while little of it comes, in milliseconds.
+const UNWANTED_PAUSE_MS: u64 = 64;
 
 /// Begins to serve an accepted connection of a listener, by a task of its own. Nothing when the connection is gone already.
 pub fn start(worker: &Rc<Worker>, accepted: Accepted) {
@@ -207,10 +214,11 @@ async fn in_frames(own: &Rc<Thread>, stay: Stay) {
         return reverse::attach(own, &session, client, attached, admission).await;
     }
     let session = Rc::new(session);
-    let (mut client, orderly) = streams::serve(Rc::clone(own), Rc::clone(&session), client, began).await;
-    match orderly {
-        true => close_in_order(own, (&session, &mut client)).await,
-        false => drop_at_once(own, (&session, &mut client)),
+    let (mut client, parting) = streams::serve(Rc::clone(own), Rc::clone(&session), client, began).await;
+    match parting {
+        Parting::InOrder => close_in_order(own, (&session, &mut client)).await,
+        Parting::Unheard => close_unheard(&mut client).await,
+        Parting::AtOnce => drop_at_once(own, (&session, &mut client)),
     }
     drop(admission);
 }
@@ -670,13 +678,25 @@ async fn close_in_order(own: &Thread, (session, client): (&ClientSession, &mut P
     read_over(timer::deadline_in(LINGER_MS), || client.line.poll_recv(UNWANTED_MAX)).await;
 }
 
+/// Closes so that a client that sent too much knows why, and has nothing more read.
+async fn close_unheard(client: &mut Port) {
+    if client.all_is_sent(Some(UNHEARD_MS)).await && client.line.shutdown_write().is_ok() {
+        timer::sleep(UNHEARD_MS).await;
+    }
+}
+
 /// Reads and throws away what comes, until nothing more does or `deadline` has passed. Who always has more to say neither
-/// outlasts that nor holds up the others of the thread: the receive is looked at before the timer is.
+/// outlasts that nor holds up the others of the thread: the receive is looked at before the timer is. What comes in small pieces is
+/// waited for, until it is more.
 async fn read_over(deadline: u64, mut recv: impl FnMut() -> Poll<io::Result<Buf>>) {
-    let mut unread = 0;
+    let (mut unread, mut pause_ms) = (0, 1);
     while let Ok(Ok(buf)) = timer::timeout_at(Some(deadline), poll_fn(|_| recv())).await {
         if buf.is_empty() || clock::now_ms() >= deadline {
             return;
+        }
+        if buf.len() < UNWANTED_MAX / 4 {
+            timer::sleep(pause_ms).await;
+            pause_ms = (2 * pause_ms).min(UNWANTED_PAUSE_MS);
         }
         unread += buf.len();
         if unread >= UNREAD_MAX {

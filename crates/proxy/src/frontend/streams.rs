@@ -65,15 +65,26 @@ fn streams_under(h2: &H2Tune, waiting: u64, depth: u32) -> Option<u32> {
     Some(u32::try_from(share).unwrap_or(u32::MAX).max(h2.streams_min))
 }
 
+/// How a connection is to be closed that nobody is served on any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parting {
+    /// What was sent arrives, and what still comes is read for a while.
+    InOrder,
+    /// What was sent arrives, and nothing more is read: there was too much already.
+    Unheard,
+    /// As it is.
+    AtOnce,
+}
+
 /// Serves a client that speaks HTTP/2, from its preface on, which is in the port or still to come. The port comes back, with
-/// everything sent that could be; whether the connection is to be closed in order.
+/// everything sent that could be, and how the connection is to be closed.
 pub async fn serve(
     own: Rc<Thread>,
     session: Rc<ClientSession>,
     port: Port,
     began: (u64, i64),
-) -> (Port, bool) {
-    let Some(worker) = own.pin_for(session.listener) else { return (port, false) };
+) -> (Port, Parting) {
+    let Some(worker) = own.pin_for(session.listener) else { return (port, Parting::AtOnce) };
     let (mut config, limit) = config(&worker);
     let ping = IdlePing::new(worker.instance.bind(session.listener).idle_ping_ms);
     drop(worker);
@@ -91,6 +102,7 @@ pub async fn serve(
         announce_at_ms: None,
         left_ms: 0,
         ending: None,
+        is_unheard: false,
         stopping: Stopping::No,
         counted,
         ping,
@@ -103,7 +115,12 @@ pub async fn serve(
     }
     let orderly = std::future::poll_fn(|_| sitting.poll()).await;
     sitting.tell_frames();
-    (sitting.carrier.port, orderly)
+    let parting = match (orderly, sitting.is_unheard) {
+        (true, false) => Parting::InOrder,
+        (true, true) => Parting::Unheard,
+        (false, _) => Parting::AtOnce,
+    };
+    (sitting.carrier.port, parting)
 }
 
 /// A connection in use.
@@ -127,6 +144,8 @@ struct Sitting {
     left_ms: u64,
     /// Nothing more comes; true: what was sent shall arrive.
     ending: Option<bool>,
+    /// It sent too much of what costs nothing.
+    is_unheard: bool,
     stopping: Stopping,
     counted: Counted,
     ping: Option<IdlePing>,
@@ -286,6 +305,7 @@ impl Sitting {
         if let Step::Failed(failure) = step
             && let Some(excess) = failure.excess()
         {
+            self.is_unheard = true;
             self.counted.ended_for(excess);
             self.say_why(worker, &failure.to_string());
         }

@@ -32,10 +32,11 @@ fn floods_end_the_connection_by_name() {
     let floods: [(&str, u32, Abuse, Make); 19] = [
         ("requests that are taken back", 2_002, Abuse::RapidReset, &|i| vec![get(id(i)), reset(id(i))]),
         // MadeYouReset: the peer makes us reset.
-        ("windows of nothing", 1_906, Abuse::ForcedReset, &|i| {
+        ("windows of nothing", 2_002, Abuse::ForcedReset, &|i| {
             vec![get(id(i)), frame(Kind::WindowUpdate, 0, id(i), &[0; 4])]
         }),
-        ("data behind the end", 1_906, Abuse::ForcedReset, &|i| {
+        // Its data is for nobody, too, which comes first.
+        ("data behind the end", 1_906, Abuse::Noise, &|i| {
             vec![get(id(i)), frame(Kind::Data, 0, id(i), b"x")]
         }),
         ("heads behind the end", 2_002, Abuse::ForcedReset, &|i| {
@@ -46,28 +47,26 @@ fn floods_end_the_connection_by_name() {
         }),
         ("malformed requests", 2_001, Abuse::Glitch, &|i| vec![bad(i)]),
         ("pings", 5_001, Abuse::Ping, &|_| vec![frame(Kind::Ping, 0, 0, &[0; 8])]),
-        ("answers to no ping", 20_001, Abuse::Noise, &|_| vec![frame(Kind::Ping, flag::ACK, 0, &[0; 8])]),
+        ("answers to no ping", 4_001, Abuse::Noise, &|_| vec![frame(Kind::Ping, flag::ACK, 0, &[0; 8])]),
         ("settings", 1_001, Abuse::Settings, &|_| vec![frame(Kind::Settings, 0, 0, &[])]),
-        ("acknowledgements", 20_002, Abuse::Noise, &|_| vec![frame(Kind::Settings, flag::ACK, 0, &[])]),
-        ("priorities", 20_001, Abuse::Noise, &|_| vec![frame(Kind::Priority, 0, 1, &[0; 5])]),
-        ("unknown frames", 20_001, Abuse::Noise, &|_| vec![frame(Kind::Unknown(99), 0, 1, &[0; 5])]),
-        ("tiny windows", 20_001, Abuse::TinyWindow, &|_| {
-            vec![frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 1])]
-        }),
-        ("windows", 20_001, Abuse::Window, &|_| vec![frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 99])]),
-        ("empty data", 20_002, Abuse::EmptyData, &|i| first(i, post(1), frame(Kind::Data, 0, 1, b""))),
-        ("padding", 20_002, Abuse::EmptyData, &|i| {
+        ("acknowledgements", 4_002, Abuse::Noise, &|_| vec![frame(Kind::Settings, flag::ACK, 0, &[])]),
+        ("priorities", 4_001, Abuse::Noise, &|_| vec![frame(Kind::Priority, 0, 1, &[0; 5])]),
+        ("unknown frames", 4_001, Abuse::Noise, &|_| vec![frame(Kind::Unknown(99), 0, 1, &[0; 5])]),
+        ("tiny windows", 4_001, Abuse::TinyWindow, &|_| vec![frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 1])]),
+        ("windows", 4_001, Abuse::Window, &|_| vec![frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 99])]),
+        ("empty data", 4_002, Abuse::EmptyData, &|i| first(i, post(1), frame(Kind::Data, 0, 1, b""))),
+        ("padding", 4_002, Abuse::EmptyData, &|i| {
             first(i, post(1), frame(Kind::Data, flag::PADDED, 1, b"\0"))
         }),
-        ("data for a stream that is over", 20_003, Abuse::Noise, &|i| match i {
+        ("data for a stream that is over", 4_003, Abuse::Noise, &|i| match i {
             0 => vec![post(1), reset(1)],
             _ => vec![frame(Kind::Data, 0, 1, b"x")],
         }),
-        ("resets of a stream that is over", 20_002, Abuse::Noise, &|i| match i {
+        ("resets of a stream that is over", 4_002, Abuse::Noise, &|i| match i {
             0 => vec![get(1), reset(1)],
             _ => vec![reset(1)],
         }),
-        ("departures", 20_001, Abuse::Noise, &|_| vec![frame(Kind::Goaway, 0, 0, &[0; 8])]),
+        ("departures", 4_001, Abuse::Noise, &|_| vec![frame(Kind::Goaway, 0, 0, &[0; 8])]),
     ];
     for (name, frames, abuse, make) in floods {
         let (count, failure) = flood(server(), make).expect(name);
@@ -94,7 +93,7 @@ fn floods_of_servers_end_the_connection_by_name() {
     let settings = |_| vec![frame(Kind::Settings, 0, 0, &[])];
     assert_eq!(flood(asked(), &settings), Some((1_001, Failure::Abuse(Abuse::Settings))));
     let window = |_| vec![frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 99])];
-    assert_eq!(flood(asked(), &window), Some((20_001, Failure::Abuse(Abuse::Window))));
+    assert_eq!(flood(asked(), &window), Some((4_001, Failure::Abuse(Abuse::Window))));
     let data = |i| {
         vec![if i == 0 {
             frame(Kind::Headers, flag::END_HEADERS, 1, b"\x88")
@@ -102,7 +101,7 @@ fn floods_of_servers_end_the_connection_by_name() {
             frame(Kind::Data, 0, 1, b"")
         }]
     };
-    assert_eq!(flood(asked(), &data), Some((20_002, Failure::Abuse(Abuse::EmptyData))));
+    assert_eq!(flood(asked(), &data), Some((4_002, Failure::Abuse(Abuse::EmptyData))));
 }
 
 /// A list of one octet for each field is decoded once, and no list after it.
@@ -129,6 +128,33 @@ fn windows_for_what_was_sent_cost_nothing() {
         }
         end.events();
     }
+}
+
+/// Who takes it by the drop (CVE-2019-9511) does not, on a stream or on the connection; and large windows cost nothing.
+#[test]
+fn windows_that_let_drops_out_cost_much() {
+    let drops = |window: u32, id: u32, increment: u32| {
+        let mut end = server();
+        let initial = [&[0, 4][..], &window.to_be_bytes()].concat();
+        end.feed(&frame(Kind::Settings, 0, 0, &initial)).unwrap();
+        end.feed(&get(1)).unwrap();
+        if id == 1 {
+            end.feed(&frame(Kind::WindowUpdate, 0, 0, &(1u32 << 30).to_be_bytes())).unwrap();
+        }
+        assert!(end.connection.respond(1, &head(200), false));
+        (0..20_000).find(|_| {
+            let octets = end.connection.room(1);
+            assert!(octets == 0 || end.connection.send_data(1, &vec![0; octets], false));
+            end.output();
+            end.feed(&frame(Kind::WindowUpdate, 0, id, &increment.to_be_bytes())).is_err()
+        })
+    };
+    let spent = |after: Option<u32>, least: u32| assert!(after.is_some_and(|n| n - least < 20), "{after:?}");
+    spent(drops(0, 1, 1), 990);
+    spent(drops(0, 1, 255), 1_170);
+    spent(drops(1 << 20, 0, 1), 1_003);
+    assert_eq!(drops(0, 1, 16_384), None);
+    assert_eq!(drops(1 << 30, 0, 2_000), None);
 }
 
 #[test]
