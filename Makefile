@@ -49,6 +49,12 @@ unlike-servers: setup ## Ten servers of which one is slow, fails or refuses: p99
 	UNLIKE_SERVERS=$(or $(REQUESTS),1600) THALWEG_TEST_PROGRAM=$(CURDIR)/target/quick/thalweg \
 		$(CARGO) test -p thalweg --test unlike_servers -- --nocapture
 
+.PHONY: h2-floods
+h2-floods: setup ## Floods of HTTP/2 clients, seconds of each: what each costs, and when its connection ends (FLOOD_SECONDS=3)
+	$(CARGO) build --profile quick -p thalweg
+	H2_FLOODS=$(or $(FLOOD_SECONDS),3) THALWEG_TEST_PROGRAM=$(CURDIR)/target/quick/thalweg \
+		$(CARGO) test -p thalweg --test h2_floods what_floods_cost -- --nocapture
+
 .PHONY: simulate
 simulate: setup ## Play the whole proxy in the simulated network (SEEDS=2000, FIRST=1; SEED=n plays one and tells all of it)
 	$(CARGO) build --profile simulate -p thalweg-simulate

@@ -1,13 +1,20 @@
 //! Peers that hurt: floods of clients and of servers end their connection, and nobody else's. How many frames each takes is counted
 //! in `crates/h2`; what becomes of frames that are cut anywhere is in `crates/proxy/tests/h2_cuts.rs`.
+//!
+//! `H2_FLOODS=3` has each flood of clients go on for three seconds, and prints what it costs (`make h2-floods`).
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use support::h2::{Client, GET, Served, beginning, block, data_frame, frame, next_frame, stat};
 use support::{Conn, Proxy, Server, Setup, each_driver, ok};
-use thalweg_h2::frame::{self, Kind, flag};
+use thalweg_h2::error::ErrorCode;
+use thalweg_h2::frame::{self, Header, Kind, flag};
 use thalweg_h2::settings::Settings;
 
 const BOTH: u8 = flag::END_HEADERS | flag::END_STREAM;
@@ -58,6 +65,24 @@ const FLOODS: &[(&str, Make)] = &[
         // A field of most of the table, and its number again and again.
         let field = [&b"\x40\x01a\x7f\xa1\x1e"[..], &[b'x'; 4000]].concat();
         frame(Kind::Headers, BOTH, 2 * n + 1, &[&block(GET), &field, &[0xbe; 4000][..]].concat())
+    }),
+];
+
+/// Floods that may end nothing: they wait, or cost nothing that matters.
+const BORNE: &[(&str, Make)] = &[
+    ("small data", |n| once(n, post(1), data_frame(1, b"x", false))),
+    ("requests that never end", |n| post(2 * n + 1)),
+    ("answers that nobody takes", |n| {
+        once(n, frame(Kind::Settings, 0, 0, &[0, 4, 0, 0, 0, 0]), get(2 * n + 1))
+    }),
+    ("trailers without an end", |n| once(n, post(1), frame(Kind::Headers, flag::END_HEADERS, 1, b""))),
+    ("table sizes", |n| {
+        // Down to nothing and up again, in front of each request.
+        frame(Kind::Headers, BOTH, 2 * n + 1, &[&b"\x20\x3f\xe1\x1f"[..], &block(GET)].concat())
+    }),
+    ("tables that change", |n| {
+        let size = if n % 2 == 0 { 0u32 } else { 4096 };
+        frame(Kind::Settings, 0, 0, &[&[0, 1][..], &size.to_be_bytes()].concat())
     }),
 ];
 
@@ -188,8 +213,8 @@ fn flooding(mut conn: Conn, make: Make, ended: &AtomicU32) {
 fn of_servers() {
     each_driver(|io| {
         for (name, column, make) in OF_SERVERS {
-            let ended = std::sync::Arc::new(AtomicU32::new(0));
-            let (make, counted) = (*make, std::sync::Arc::clone(&ended));
+            let ended = Arc::new(AtomicU32::new(0));
+            let (make, counted) = (*make, Arc::clone(&ended));
             let bad = Server::start(move |conn, _| flooding(conn, make, &counted));
             let good = Server::start(|conn, _| {
                 let mut served = Served::new(conn, Settings::default());
@@ -216,4 +241,131 @@ fn of_servers() {
             proxy.finish((bad, good));
         }
     });
+}
+
+/// What a flood came to.
+struct Cost {
+    /// Frames that were written before the client was told of the end, or until the time was over.
+    frames: u32,
+    /// When it was told of the end (GOAWAY with a reason), or the connection broke.
+    ended: Option<Duration>,
+    /// What the process spent on it.
+    busy: Duration,
+}
+
+/// What all threads of a process spent so far.
+fn busy(proxy: &Proxy) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", proxy.id())).unwrap();
+    let spent = |task: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
+        let told = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        told.split(' ').next()?.parse().ok()
+    };
+    Duration::from_nanos(tasks.filter_map(spent).sum())
+}
+
+/// Receives until there is a reason to stop: GOAWAY for another cause than that all is well, or the connection's end.
+fn until_told(mut conn: TcpStream) {
+    let mut header = [0; 9];
+    while conn.read_exact(&mut header).is_ok() {
+        let header = Header::parse(&header);
+        let mut payload = vec![0; header.len];
+        if conn.read_exact(&mut payload).is_err() {
+            return;
+        }
+        if header.kind == Kind::Goaway
+            && frame::goaway(&payload).is_ok_and(|(_, code)| code != ErrorCode::NoError)
+        {
+            return;
+        }
+    }
+}
+
+/// Sends frames as fast as they are taken, so many at a time on one connection, whatever is said of it, until nothing is taken any
+/// more or the time is over.
+fn flood(proxy: &Proxy, make: Make, at_once: u32, time: Duration) -> Cost {
+    let (began, before) = (Instant::now(), busy(proxy));
+    let mut conn = TcpStream::connect(proxy.addr("fe")).unwrap();
+    conn.set_nodelay(true).unwrap();
+    conn.write_all(&beginning()).unwrap();
+    let (reading, told) = (conn.try_clone().unwrap(), Arc::new(OnceLock::new()));
+    let tell = Arc::clone(&told);
+    let reader = std::thread::spawn(move || {
+        until_told(reading.try_clone().unwrap());
+        let _ = tell.set(began.elapsed());
+        // What waits to be read must not be why nothing is taken.
+        let _ = std::io::copy(&mut &reading, &mut std::io::sink());
+    });
+    let (mut frames, mut written) = (0, 0);
+    while began.elapsed() < time {
+        let piece: Vec<u8> = (written..written + at_once).flat_map(make).collect();
+        written += at_once;
+        conn.set_write_timeout(Some((time - began.elapsed().min(time)).max(Duration::from_millis(1))))
+            .unwrap();
+        if conn.write_all(&piece).is_err() {
+            break;
+        }
+        if told.get().is_none() {
+            frames = written;
+        }
+    }
+    std::thread::sleep(time.saturating_sub(began.elapsed()));
+    let (busy, ended) = (busy(proxy) - before, told.get().copied());
+    let _ = conn.shutdown(std::net::Shutdown::Both);
+    reader.join().unwrap();
+    Cost { frames, ended, busy }
+}
+
+/// The time that 99 of 100 requests of another connection do not exceed, in a span of time.
+fn others(proxy: &Proxy, time: Duration) -> Duration {
+    let (began, mut client) = (Instant::now(), Client::new(proxy.connect()));
+    let mut took = Vec::new();
+    while began.elapsed() < time {
+        let asked = Instant::now();
+        assert_eq!(client.get("/").status, 200);
+        took.push(asked.elapsed());
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    took.sort_unstable();
+    took[took.len() * 99 / 100]
+}
+
+/// Prints a table: frames that were written, when the connection ended, what the process spent, and what other connections notice.
+#[test]
+fn what_floods_cost() {
+    let Some(time) = std::env::var("H2_FLOODS").ok().and_then(|seconds| seconds.parse().ok()) else {
+        eprintln!("skipped: H2_FLOODS=3 has each flood go on for three seconds");
+        return;
+    };
+    let time = Duration::from_secs_f64(time);
+    for io in ["epoll", "io_uring"] {
+        let server = Server::start(|mut conn, _| {
+            while let Some(head) = conn.try_until(b"\r\n\r\n") {
+                // A body that never ends has no answer.
+                if head.windows(7).any(|part| part == b"chunked") && conn.try_until(b"0\r\n\r\n").is_none() {
+                    return;
+                }
+                let _ = conn.try_send(ok("small"));
+            }
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 0\nserver s {}\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).start(io);
+        println!("{io}: others alone {:.2?}", others(&proxy, time));
+        for (name, make) in FLOODS.iter().chain(BORNE) {
+            for at_once in [1, 100] {
+                let Cost { frames, ended, busy } = flood(&proxy, *make, at_once, time);
+                let beside = std::thread::scope(|scope| {
+                    scope.spawn(|| flood(&proxy, *make, at_once, time));
+                    others(&proxy, time)
+                });
+                let ended = ended.map_or("no".to_owned(), |at| format!("{at:.1?}"));
+                println!(
+                    "{io} {name}, {at_once} at once: {frames} frames, ended {ended}, busy {busy:.1?}, others {beside:.2?}"
+                );
+            }
+        }
+        proxy.finish(server);
+    }
 }
