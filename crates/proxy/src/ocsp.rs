@@ -30,7 +30,7 @@ const GET_MAX: usize = 255;
 
 type Answer = Result<Vec<u8>, Outcome>;
 
-/// Starts to keep responses up to date, on one thread for all, if that thread does not do it already and TLS is used.
+/// Starts to keep responses up to date, on one thread for all, if that thread does not do it already and TLS can be used.
 pub fn start(worker: &Rc<Worker>) {
     if worker.instance.config.tls.is_none() || worker.looks_after.responses.replace(true) {
         return;

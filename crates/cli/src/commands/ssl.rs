@@ -91,10 +91,7 @@ pub static COMMANDS: &[Command] = &[
         Admin,
         Run::Now(|call| {
             let name = call.args.first().copied().unwrap_or_default();
-            shown(
-                live(call.instance())
-                    .map_or(Err(NO_CERTIFICATE.to_owned()), |live| live.dump_certificate(name)),
-            )
+            show(&call, |live| live.dump_certificate(name))
         }),
     )
     .help("<certfile>", "show a certificate and its key in PEM"),
@@ -142,10 +139,8 @@ pub static COMMANDS: &[Command] = &[
         "show ssl ca-file",
         User,
         Run::Now(|call| match call.args.first() {
-            None => listed(&call, Live::show_ca_files, "# filename\n"),
-            Some(name) => {
-                show(&call, |live| live.show_ca_file(name), "Can't display the CA file : Not found!")
-            }
+            None => listed(&call, Live::show_ca_files),
+            Some(name) => show(&call, |live| live.show_ca_file(name)),
         }),
     )
     .help("[<cafile>[:<index>]]", "list the CA files, or show one or a certificate of it")
@@ -154,8 +149,8 @@ pub static COMMANDS: &[Command] = &[
         "show ssl cert",
         User,
         Run::Now(|call| match call.args.first() {
-            None => listed(&call, Live::show_certificates, "# filename\n"),
-            Some(name) => show(&call, |live| live.show_certificate(name), NO_CERTIFICATE),
+            None => listed(&call, Live::show_certificates),
+            Some(name) => show(&call, |live| live.show_certificate(name)),
         }),
     )
     .help("[<certfile>]", "list the certificates, or show one")
@@ -164,10 +159,8 @@ pub static COMMANDS: &[Command] = &[
         "show ssl crl-file",
         User,
         Run::Now(|call| match call.args.first() {
-            None => listed(&call, Live::show_crl_files, "# filename\n"),
-            Some(name) => {
-                show(&call, |live| live.show_crl_file(name), "Can't display the CRL file : Not found!")
-            }
+            None => listed(&call, Live::show_crl_files),
+            Some(name) => show(&call, |live| live.show_crl_file(name)),
         }),
     )
     .help("[<crlfile>[:<index>]]", "list the CRL files, or show one or a list of it")
@@ -175,15 +168,9 @@ pub static COMMANDS: &[Command] = &[
     Command::new("show ssl crt-list", Admin, Run::Now(|call| show_lists(&call)))
         .help("[-n] [<list>]", "list the crt-lists, or show one")
         .json(|_| Shape::Lines),
-    Command::new(
-        "show ssl jwt",
-        User,
-        Run::Now(|call| {
-            live(call.instance()).map_or(Reply::Done, |live| shown(Ok(live.show_token_certificates())))
-        }),
-    )
-    .help("", "list the certificates that verify and decrypt JSON Web Tokens")
-    .json(|_| Shape::Lines),
+    Command::new("show ssl jwt", User, Run::Now(|call| listed(&call, Live::show_token_certificates)))
+        .help("", "list the certificates that verify and decrypt JSON Web Tokens")
+        .json(|_| Shape::Lines),
     Command::new("show ssl ocsp-response", Admin, Run::Now(|call| show_ocsp(&call)))
         .help("[[text|base64] id]", "list the OCSP responses, or show one")
         .json(|_| Shape::Lines),
@@ -204,7 +191,7 @@ pub static COMMANDS: &[Command] = &[
         "show ssl ocsp-updates",
         Admin,
         Run::Now(|call| {
-            live(call.instance()).map_or(Reply::Done, |mut live| Reply::Text(live.show_updates()))
+            live(call.instance()).map_or_else(no_tls, |mut live| Reply::Text(live.show_updates()))
         }),
     )
     .help("", "list the OCSP responses that are fetched, and what came of it")
@@ -216,16 +203,14 @@ pub static COMMANDS: &[Command] = &[
         .json(|args| if args.is_empty() { Shape::Table } else { Shape::Lines }),
 ];
 
-const NO_CERTIFICATE: &str = "Can't display the certificate: Not found or the certificate is a bundle!";
-
-/// What can be changed; nothing when no line of the configuration uses TLS.
+/// What can be changed; nothing when TLS could not be made ready.
 fn live(instance: &Instance) -> Option<MutexGuard<'_, Live>> {
     instance.config.tls.as_ref().map(|live| live.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The answer where there is nothing to change.
 fn no_tls() -> Reply {
-    Reply::error("No 'bind' or 'server' line of the configuration uses TLS.")
+    Reply::error("TLS cannot be used.")
 }
 
 fn told(answer: Answer) -> Reply {
@@ -267,12 +252,12 @@ fn payload(call: &Call<'_>, command: &str, what: &str, run: fn(&mut Live, &str, 
     }
 }
 
-fn listed(call: &Call<'_>, run: fn(&Live) -> String, empty: &str) -> Reply {
-    Reply::Text(live(call.instance()).map_or(empty.to_owned(), |live| run(&live)))
+fn listed(call: &Call<'_>, run: fn(&Live) -> String) -> Reply {
+    show(call, |live| Ok(run(live)))
 }
 
-fn show(call: &Call<'_>, run: impl Fn(&Live) -> Answer, not_found: &str) -> Reply {
-    shown(live(call.instance()).map_or(Err(not_found.to_owned()), |live| run(&live)))
+fn show(call: &Call<'_>, run: impl Fn(&Live) -> Answer) -> Reply {
+    live(call.instance()).map_or_else(no_tls, |live| shown(run(&live)))
 }
 
 /// `add ssl crt-list`: the line is in the arguments or in the payload.
@@ -304,7 +289,7 @@ fn show_lists(call: &Call<'_>) -> Reply {
     if with_numbers && name.is_none() {
         return Reply::error("'show ssl crt-list -n' expects a filename or a directory");
     }
-    show(call, |live| live.show_lists(name, with_numbers), "didn't find the specified filename")
+    show(call, |live| live.show_lists(name, with_numbers))
 }
 
 fn set_ocsp_response(call: &Call<'_>) -> Reply {
@@ -320,8 +305,7 @@ fn use_for_tokens(call: &Call<'_>, on: bool) -> Reply {
         let verb = if on { "add" } else { "del" };
         return Reply::error(format!("'{verb} ssl cert' expects a filename"));
     };
-    live(call.instance())
-        .map_or(Reply::error(NO_CERTIFICATE), |mut live| shown(live.use_for_tokens(name, on)))
+    live(call.instance()).map_or_else(no_tls, |mut live| shown(live.use_for_tokens(name, on)))
 }
 
 /// How often it is looked whether an OCSP response came, in milliseconds.
@@ -354,16 +338,14 @@ async fn update_ocsp(call: Call<'_>) -> io::Result<Reply> {
 
 fn show_ocsp(call: &Call<'_>) -> Reply {
     let (base64, which) = match call.args {
+        ["base64" | "text"] => {
+            return Reply::error("'show ssl ocsp-response [text|base64]' expects a valid certid.");
+        }
         ["base64", which, ..] => (true, Some(*which)),
         ["text", which, ..] | [which, ..] => (false, Some(*which)),
         [] => (false, None),
     };
-    let unknown = "'show ssl ocsp-response' expects a valid certid or certificate path.";
-    match live(call.instance()) {
-        Some(live) => shown(live.show_ocsp_responses(which, base64)),
-        None if which.is_none() => Reply::Done,
-        None => Reply::error(unknown),
-    }
+    show(call, |live| live.show_ocsp_responses(which, base64))
 }
 
 fn show_sni(call: &Call<'_>) -> Reply {
@@ -390,20 +372,16 @@ fn show_sni(call: &Call<'_>) -> Reply {
             }
         }
     }
-    show(
-        call,
-        |live| live.show_sni(frontend, expired.then_some(offset_s)),
-        "Couldn't find the specified frontend!",
-    )
+    let mut proxies = call.instance().config.proxies.iter();
+    if frontend.is_some_and(|name| !proxies.any(|proxy| proxy.is_fe() && *proxy.name == *name)) {
+        return Reply::error("Couldn't find the specified frontend!");
+    }
+    show(call, |live| Ok(live.show_sni(frontend, expired.then_some(offset_s))))
 }
 
 fn show_ticket_keys(call: &Call<'_>) -> Reply {
     let unknown = "'show tls-keys' unable to locate referenced filename";
-    match (live(call.instance()), call.args.first()) {
-        (None, None) => Reply::Text("# id (file)\n".to_owned()),
-        (None, Some(_)) => Reply::error(unknown),
-        (Some(live), which) => shown(live.show_ticket_keys(which.copied()).ok_or(unknown.to_owned())),
-    }
+    show(call, |live| live.show_ticket_keys(call.args.first().copied()).ok_or(unknown.to_owned()))
 }
 
 fn set_ticket_key(call: &Call<'_>) -> Reply {

@@ -90,7 +90,7 @@ pub struct Config {
     /// `peers` sections that are complete and not disabled.
     pub peers: Vec<PeersSection>,
     pub log_profiles: Vec<LogProfile>,
-    /// Certificates and the lines that use them; absent when no line uses TLS.
+    /// Certificates and the lines that use them; absent when TLS cannot be used.
     pub tls: Option<SharedLive>,
     /// The certificates among them by name, for converters of tokens.
     pub token_certificates: Option<Arc<thalweg_tls::live::TokenCertificates>>,

@@ -88,15 +88,9 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
     if let Some((path, span)) = cx.config.global.tls.issuers.clone() {
         issuers(cx, &LoaderFiles(cx.options.loader), &path, span);
     }
-    let has_bind =
-        proxies.iter().any(|b| !b.certificates.is_empty() || b.p.binds.iter().any(|x| x.tls.is_some()));
-    let has_server =
-        proxies.iter().any(|b| b.p.servers.iter().any(|s| s.tls.as_ref().is_some_and(|tls| tls.used)));
     let wanted = cx.name_table.certificates.take();
     cx.config.token_keys = Arc::new(cx.name_table.token_keys.take());
-    if !has_bind && !has_server && cx.stores.is_empty() && wanted.is_empty() {
-        return;
-    }
+    // Without a line that uses TLS, too: certificates may be made ready for one that comes later.
     let Some(mut live) = new_live(cx) else { return };
     let mut loading = Loading::of(cx, &mut live);
     loading.stores(cx);

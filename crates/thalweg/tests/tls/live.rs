@@ -113,3 +113,42 @@ fn authorities_and_revocations_change_while_it_runs() {
         proxy.finish(());
     });
 }
+
+/// Where no line uses TLS the commands answer as where nothing is loaded, in the words of the reference.
+#[test]
+fn nothing_is_loaded_without_a_line_that_uses_tls() {
+    let text = "frontend fe\nbind <@fe>\nhttp-request return status 200\n";
+    let proxy = Setup::http(text).global("stats socket <@dir>/cli level admin\n").start("epoll");
+    for (command, expected) in [
+        ("show ssl cert", ""),
+        ("show ssl ca-file", "# filename\n"),
+        ("show ssl crt-list", ""),
+        (
+            "show ssl sni -f fe",
+            "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n",
+        ),
+        ("show ssl sni -f x", "Couldn't find the specified frontend!\n"),
+        (
+            "show ssl ocsp-updates",
+            "OCSP Certid | Path | Next Update | Last Update | Successes | Failures | Last Update Status | Last Update \
+             Status (str)\n",
+        ),
+        ("show ssl ocsp-response 00", "Certificate ID or path does not match any certificate.\n"),
+        (
+            "show ssl ocsp-response x",
+            "'show ssl ocsp-response' expects a valid certid or certificate path.\n",
+        ),
+        ("show ssl ocsp-response text", "'show ssl ocsp-response [text|base64]' expects a valid certid.\n"),
+        ("show tls-keys", "# id (file)\n"),
+        ("show tls-keys *", "# id secret\n"),
+        ("set ssl ocsp-response x", "'set ssl ocsp-response' received invalid base64 encoded response.\n"),
+        ("commit ssl cert x", "No ongoing transaction! !\nCan't commit x!\n"),
+        ("abort ssl ca-file x", "No ongoing transaction!\n"),
+        ("del ssl crl-file x", "Can't remove the CRL file: CRL file 'x' doesn't exist!\n"),
+        ("add ssl crt-list x y", "Can't edit the crt-list: crt-list 'x' does not exist!\n"),
+        ("new ssl cert x", "New empty certificate store 'x'!\n"),
+        ("show ssl cert", "# filename\nx\n"),
+    ] {
+        assert_eq!(tell(&proxy, command), format!("{expected}\n"), "{command}");
+    }
+}

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::{Answer, Concern, Keywords, Live, Source};
 use crate::certificate::{Credential, KeyError, PrivateKey, certificates};
 use crate::ocsp::OcspResponse;
@@ -266,7 +269,8 @@ impl Live {
 
     /// `set ssl ocsp-response <base64>`: the certificate is the one that the response answers for.
     pub fn set_ocsp_response(&mut self, payload: &str) -> Answer {
-        let response = OcspResponse::read(payload.as_bytes()).map_err(|error| format!("{error}."))?;
+        let der = STANDARD.decode(payload).map_err(|_| NOT_BASE64.to_owned())?;
+        let response = OcspResponse::parse(&der).map_err(|error| format!("{error}."))?;
         let fits = |slot: &&Slot| {
             let credential = slot.credential.as_ref();
             credential.is_some_and(|one| response.check(one.leaf(), one.issuer.as_deref()).is_ok())
@@ -285,6 +289,9 @@ impl Live {
         Ok("OCSP Response updated!".to_owned())
     }
 }
+
+/// The answer to what cannot be an OCSP response.
+const NOT_BASE64: &str = "'set ssl ocsp-response' received invalid base64 encoded response.";
 
 /// Lays a payload over a draft.
 fn apply(draft: &mut Draft, part: Part, name: &str, payload: &[u8]) -> Result<(), String> {

@@ -16,7 +16,7 @@ impl Live {
         if let Some(transaction) = &self.transaction {
             out.push_str(&format!("# transaction\n*{}\n", transaction.name));
         }
-        out.push_str("# filename\n");
+        out.push_str(if self.certificates.is_empty() { "" } else { "# filename\n" });
         self.certificates.keys().for_each(|name| out.push_str(&format!("{name}\n")));
         out
     }
@@ -136,6 +136,9 @@ impl Live {
             return Ok(out);
         };
         match rows.find(|(path, id, _)| *path == which || id.key() == which) {
+            None if which.len() % 2 == 0 && which.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+                Err("Certificate ID or path does not match any certificate.".to_owned())
+            }
             None => Err("'show ssl ocsp-response' expects a valid certid or certificate path.".to_owned()),
             Some((_, _, response)) if base64 => {
                 Ok(base64::engine::general_purpose::STANDARD.encode(response.der()) + "\n")
@@ -279,19 +282,15 @@ impl Live {
 
     /// `show ssl sni [-f <frontend>] [-A] [-t <offset>]`: the rows of all `bind` lines, or of one frontend's; with `-A` of
     /// certificates whose time is over in so many seconds.
-    pub fn show_sni(&self, frontend: Option<&str>, expired_in_s: Option<i64>) -> Answer {
+    pub fn show_sni(&self, frontend: Option<&str>, expired_in_s: Option<i64>) -> String {
         let mut out =
             "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n".to_owned();
         let of_frontend = |bind: &&super::Bind| {
             frontend.is_none_or(|frontend| bind.name.split('/').next() == Some(frontend))
         };
-        let binds: Vec<&super::Bind> = self.binds.iter().filter(of_frontend).collect();
-        if frontend.is_some() && binds.is_empty() {
-            return Err("Couldn't find the specified frontend!".to_owned());
-        }
         let now = self.shared.clock.now() as i64;
         let expired_at = expired_in_s.map(|offset| now.saturating_add(offset));
-        for bind in binds {
+        for bind in self.binds.iter().filter(of_frontend) {
             for row in bind.line.selection().rows() {
                 let leaf = row.served.credential.leaf();
                 if expired_at.is_some_and(|at| leaf.not_after >= at) {
@@ -311,7 +310,7 @@ impl Live {
                 ));
             }
         }
-        Ok(out)
+        out
     }
 }
 
