@@ -59,6 +59,8 @@ pub(crate) struct Cx<'a> {
     pub peers: Vec<crate::peers::PeersDraft>,
     /// Stick tables so far, by their number.
     pub tables: Vec<crate::proxy::TableDraft>,
+    /// How many of them rules of each proxy made.
+    pub made_tables: HashMap<Arc<str>, usize>,
     /// Names that `log` lines use and that may be declared later.
     pub log_names: Vec<crate::log::LogName>,
     /// The `log-forward` sections and where they begin.

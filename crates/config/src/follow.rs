@@ -157,8 +157,16 @@ fn is_table(read: &Spec, before: &Spec, name: &str) -> bool {
     *read.name == *name
         && (read.key, read.size, read.expire_ms, read.purge, read.server_key)
             == (before.key, before.size, before.expire_ms, before.purge, before.server_key)
-        && read.byte_rate_factor == before.byte_rate_factor
+        && (read.byte_rate_factor, read.bucket) == (before.byte_rate_factor, before.bucket)
         && read.data.iter().all(kept)
+}
+
+/// The number of a table that a rule makes, if the configuration before had it: until the rule is read it counts as gone.
+pub(crate) fn table_before(tables: &[TableDraft], made: &Spec) -> Option<usize> {
+    tables.iter().position(|draft| match draft.spec.name.strip_prefix(GONE) {
+        Some(name) => is_table(made, &draft.spec, name),
+        None => false,
+    })
 }
 
 /// Whether it stands in for a table that the configuration has no more.

@@ -18,6 +18,7 @@ mod load;
 mod log;
 mod log_forward;
 mod log_profile;
+mod made_tables;
 mod mailers;
 mod meaning;
 pub mod model;

@@ -258,6 +258,7 @@ impl<'a> Cx<'a> {
             bandwidth_filters: 0,
             peers: Vec::new(),
             tables: Vec::new(),
+            made_tables: HashMap::new(),
             log_names: Vec::new(),
             log_forward_names: Vec::new(),
             log_forwards: Vec::new(),

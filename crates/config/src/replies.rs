@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_rules::{CaptureSlots, ErrorReplies, ErrorRule, NewTables, RuleEnv};
+use thalweg_rules::{CaptureSlots, ErrorReplies, ErrorRule, RuleEnv};
 use thalweg_sample::Points;
 use thalweg_syntax::{Diagnostic, Lead, Line, Severity};
 
@@ -31,7 +31,7 @@ pub(crate) fn parse(cx: &mut Cx<'_>, b: &Building, line: &Line) -> Result<ErrorR
             experimental,
             captures: &mut captures,
             services: &[],
-            tables: &mut NewTables::default(),
+            tables: &mut Vec::new(),
         };
         ErrorRule::parse(&all, &mut env)
     });

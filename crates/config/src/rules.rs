@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use thalweg_rules::{CaptureSlots, HttpErrors, Kind, NewTables, References, RuleEnv, Ruleset};
+use thalweg_rules::{CaptureSlots, HttpErrors, Kind, References, RuleEnv, Ruleset};
 use thalweg_sample::{AclSet, Points};
 use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError};
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, fail, sentence};
+use crate::made_tables::MadeTables;
 use crate::model::{DynamicTarget, Mode, OpenTelemetry};
 use crate::numbers::duration_ms;
-use crate::proxy::TableDraft;
 use crate::sample_env::{with_acls, with_env, words};
 
 /// Rules of a section while its late lines are read.
@@ -128,13 +128,12 @@ pub(crate) fn compile<T>(
     };
     let experimental = cx.config.global.expose_experimental;
     let services = cx.options.services;
-    let mut tables = NewTables::behind(cx.tables.iter().map(|draft| &draft.spec), &b.p.name);
+    let mut tables = MadeTables::begin(cx, b, span);
     let result = with_env(cx, b, span, Points::ALL, context, |env| {
         env.points = kind.points(&env.proxy);
         rule(&mut RuleEnv { compile: env, experimental, captures, services, tables: &mut tables })
     });
-    let draft = |spec| TableDraft { spec, section: b.title(), span, write_to: None };
-    cx.tables.extend(tables.specs.into_iter().map(draft));
+    tables.end(cx);
     result
 }
 

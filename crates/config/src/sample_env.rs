@@ -134,6 +134,13 @@ impl NameTable {
     }
 }
 
+impl NameTable {
+    /// Makes a table known that was not there when the others were named.
+    pub fn add_table(&mut self, spec: &thalweg_stick::Spec, id: thalweg_sample::TableId) {
+        self.tables.insert(Arc::clone(&spec.name), (id, spec.key));
+    }
+}
+
 /// The names with what else a compilation asks for.
 pub(crate) struct Scope<'a> {
     pub table: &'a NameTable,

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 use smallvec::SmallVec;
+use thalweg_config::follow::is_gone;
 use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
 use thalweg_live::{Gone, Growing, Lease};
 use thalweg_operate::log::LogShared;
@@ -399,6 +400,12 @@ impl Instance {
     /// Whether it has the proxies that another one has, though not their servers.
     pub(crate) fn has_proxies_of(&self, other: &Instance) -> bool {
         Arc::ptr_eq(&self.names, &other.names)
+    }
+
+    /// The stick tables that the configuration has, and their numbers. Those of before that it has no more are not among them.
+    pub fn named_tables(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<Table>)> {
+        let tables = self.tables.iter().enumerate().zip(self.config.tables.iter());
+        tables.filter(|(_, spec)| !is_gone(spec)).map(|(table, _)| table)
     }
 
     /// Number of servers of all backends.

@@ -2,7 +2,8 @@
 
 use crate::action::{self, Action};
 use crate::ruleset::Kind;
-use thalweg_sample::CompileEnv;
+use thalweg_sample::{CompileEnv, TableId};
+use thalweg_stick::Spec;
 use thalweg_syntax::did_you_mean;
 
 /// A set of [`Kind`]s.
@@ -273,18 +274,22 @@ pub struct RuleEnv<'r, 'e> {
     /// The services that `use-service` may name.
     pub services: &'r [&'r str],
     /// The tables that rules make for themselves.
-    pub tables: &'r mut NewTables,
+    pub tables: &'r mut dyn NewTables,
 }
 
 /// Stick tables that no line declares: those of rules that need one of their own.
-#[derive(Debug, Default)]
-pub struct NewTables {
-    /// How many tables there were before: the number of the first of these.
-    pub first: usize,
-    /// How many of them are such tables of the same proxy.
-    pub of_proxy: usize,
-    /// What they are.
-    pub specs: Vec<thalweg_stick::Spec>,
+pub trait NewTables {
+    /// Adds a table, which `spec` describes: given how many of these the proxy has already. Its number.
+    fn add(&mut self, spec: &dyn Fn(usize) -> Spec) -> TableId;
+}
+
+/// The tables of one proxy that has no others.
+impl NewTables for Vec<Spec> {
+    fn add(&mut self, spec: &dyn Fn(usize) -> Spec) -> TableId {
+        let at = self.len();
+        self.push(spec(at));
+        TableId(at as u32)
+    }
 }
 
 /// The lengths of the capture slots of a frontend, in the order of their numbers.

@@ -77,6 +77,65 @@ fn tables_of_limits_are_numbered_by_proxy() {
     });
 }
 
+/// What a limit counted is there for rules and log lines behind it, under the name of its table.
+#[test]
+fn tables_of_limits_can_be_asked() {
+    each_driver(|io| {
+        let text = "frontend fe\nbind <@fe>\nhttp-request limit rate 3/1h by req.hdr(x-client)\n\
+             http-request return status 200 hdr came %[req.hdr(x-client),table_http_req_rate(limit/fe/0)] \
+             hdr in %[str(b),in_table(limit/fe/0)]\n\
+             frontend other\nbind <@other>\nhttp-request track-sc1 req.hdr(x-client) table limit/fe/0\n\
+             http-request return status 200 hdr refused %[sc1_get_gpc0]\n";
+        let proxy = Setup::http(text).start(io);
+        for _ in 0..2 {
+            of_client(&proxy, "a");
+        }
+        let response = of_client(&proxy, "a");
+        assert_eq!((response.field("came"), response.field("in")), ("3".into(), "0".into()), "{io}");
+        of_client(&proxy, "a");
+        let mut other = support::Conn::connect(proxy.addr("other"));
+        other.send("GET / HTTP/1.1\r\nHost: h\r\nX-Client: a\r\n\r\n");
+        assert_eq!(other.response().field("refused"), "1", "{io}");
+        drop(other);
+        proxy.finish(());
+    });
+}
+
+/// A reload in place: a limit that keys, size and period make the same one goes on with what it knows, whatever lines come before it;
+/// one that is another one now begins anew.
+#[test]
+fn limits_go_on_after_a_reload() {
+    each_driver(|io| {
+        let text = "frontend fe\nbind <@fe>\nhttp-request limit rate 3/1h by req.hdr(x-client)\n\
+             http-request return status 200 hdr was %[req.hdr(x-client),table_http_req_rate(limit/fe/0)]\n";
+        let mut proxy = Setup::http(text).global("stats socket <@dir>/sock level admin").start(io);
+        assert_eq!(said(&of_client(&proxy, "a")), (200, "2".into()), "{io}");
+        let declared = "backend be\nstick-table type ip size 10 store gpc0\nfrontend fe\n";
+        let resized = declared.replace("10", "20");
+        for ((before, after), left, was) in [
+            (("3/1h", "4/1h"), "1", "2"),
+            (("frontend fe\n", declared), "0", "3"),
+            (("4/1h", "4/2h"), "3", "1"),
+            (("type ip size 10", "type ip size 20"), "2", "2"),
+            ((&resized, "frontend fe\n"), "1", "3"),
+        ] {
+            proxy.edit(before, after);
+            let answer = cli(&proxy, "reload");
+            assert!(answer.starts_with("Success=1\n"), "{io}: {answer}");
+            let anew = was == "1" || after.contains("size 20");
+            assert_eq!(answer.contains("begins empty"), anew, "{io}: {answer}");
+            // One of each name, and that which is in use.
+            assert_eq!(cli(&proxy, "show table").matches("# table: limit/").count(), 1, "{io}");
+            let table = cli(&proxy, "show table be");
+            assert_eq!(table.contains("size:20"), after.contains("size 20"), "{io}: {table}");
+            let response = of_client(&proxy, "a");
+            assert_eq!(said(&response), (200, left.into()), "{io}: {after}");
+            assert_eq!(response.field("was"), was, "{io}: {after}");
+        }
+        proxy.finish(());
+    });
+}
+
 #[test]
 fn bursts_replies_and_limits_of_single_keys() {
     each_driver(|io| {

@@ -57,8 +57,8 @@ const SHOW_USAGE: &str =
 
 /// A table and its number.
 fn find<'i>(instance: &'i Instance, name: &str) -> Result<(usize, &'i Table), Reply> {
-    let at = instance.tables.iter().position(|table| &*table.spec().name == name);
-    at.map(|at| (at, &*instance.tables[at])).ok_or_else(|| Reply::error("No such table"))
+    let found = instance.named_tables().find(|(_, table)| &*table.spec().name == name);
+    found.map(|(at, table)| (at, &**table)).ok_or_else(|| Reply::error("No such table"))
 }
 
 /// What a command does with keys, for the message that says which it cannot.
@@ -344,7 +344,7 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     let instance = &session.instance;
     let Some(name) = args.first() else {
         // The last one first, as in the reference.
-        for table in instance.tables.iter().rev() {
+        for (_, table) in instance.named_tables().rev() {
             expire(table).await;
             output.text.push_str(&head(table));
             output.end_row().await?;

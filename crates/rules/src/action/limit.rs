@@ -5,7 +5,7 @@ use super::{Action, Step};
 use crate::compile;
 use crate::effects::Effects;
 use crate::errors::is_generated;
-use crate::keyword::{ActionDef, NewTables, RuleEnv, Rulesets, Words};
+use crate::keyword::{ActionDef, RuleEnv, Rulesets, Words};
 use crate::reply::{Body, Reply, ReplyUse};
 use crate::ruleset::{Outcome, References};
 use thalweg_sample::facts::RateLimit;
@@ -84,7 +84,7 @@ fn limit(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
         What::Concurrent(_) => {}
     }
     let kind = key_type(key.output(), options.len);
-    let table = env.tables.add(|number| spec(&what, kind, options.size, env.compile.proxy.name, number));
+    let table = env.tables.add(&|number| spec(&what, kind, options.size, env.compile.proxy.name, number));
     Ok(Action::Limit(Box::new(Limit { what, key, table, is_dry_run: options.is_dry_run, reply })))
 }
 
@@ -200,28 +200,6 @@ fn spec(what: &What, key: KeyType, size: u32, proxy: &str, number: usize) -> Spe
 
 /// What the names of the tables of limits begin with, before that of their proxy.
 const PREFIX: &str = "limit/";
-
-impl NewTables {
-    /// Those behind the tables that there are. The rules of a proxy are read one after the other, so that the tables of its limits
-    /// are the last ones; they are counted, so that a line elsewhere does not give them other names.
-    pub fn behind<'s>(
-        tables: impl DoubleEndedIterator<Item = &'s Spec> + ExactSizeIterator,
-        proxy: &str,
-    ) -> NewTables {
-        let is_of_proxy = |spec: &&Spec| {
-            let own = spec.name.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(proxy));
-            own.is_some_and(|number| number.starts_with('/'))
-        };
-        let first = tables.len();
-        NewTables { first, of_proxy: tables.rev().take_while(is_of_proxy).count(), specs: Vec::new() }
-    }
-
-    fn add(&mut self, spec: impl FnOnce(usize) -> Spec) -> TableId {
-        let id = TableId((self.first + self.specs.len()) as u32);
-        self.specs.push(spec(self.of_proxy + self.specs.len()));
-        id
-    }
-}
 
 impl Limit {
     pub fn resolve(&self, references: &References) -> Result<(), String> {

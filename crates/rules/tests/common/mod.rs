@@ -73,7 +73,7 @@ impl Bench {
             experimental: self.experimental,
             captures: &mut self.captures,
             services: &["echo"],
-            tables: &mut thalweg_rules::NewTables::default(),
+            tables: &mut Vec::new(),
         });
         self.warnings.append(&mut compile.warnings);
         result

@@ -220,7 +220,7 @@ impl Exposition {
                 continue;
             }
             self.notation.introduce(out, &name, text, Kind::Gauge);
-            for table in self.instance.tables.iter().rev() {
+            for (_, table) in self.instance.named_tables().rev() {
                 let labels = [("name", &*table.spec().name), ("type", table.spec().key.name())];
                 let sample = Sample::Number(u64::from(of(&self.instance, table)));
                 self.notation.put(out, &name, "", &labels, sample);

@@ -6,7 +6,6 @@ use std::io::{self, BufReader, Read, Write as _};
 use std::sync::Arc;
 use std::thread;
 
-use thalweg_config::follow::is_gone;
 use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::clock;
 use thalweg_stick::Table;
@@ -135,7 +134,7 @@ fn serving(control: &Control) -> Option<Arc<Instance>> {
 
 impl Kept {
     fn look(&mut self, directory: &Directory, instance: &Instance, control: &Control) -> io::Result<Ended> {
-        let live = || instance.tables.iter().filter(|table| !is_gone(table.spec()));
+        let live = || instance.named_tables().map(|(_, table)| table);
         let known = self.tables.iter().map(|(table, _)| table);
         let is_as_before = known.map(Arc::as_ptr).eq(live().map(Arc::as_ptr));
         let is_long = self.len > LONG.max(GROWTH * self.began);
