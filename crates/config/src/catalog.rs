@@ -116,8 +116,38 @@ pub fn forms() -> impl Iterator<Item = Form> {
     })
 }
 
+/// A keyword inside of a section that is no proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// What the section is called.
+    pub section: &'static str,
+    /// Its name: one word, or two where the second one says which of several it is (`hold nx`).
+    pub name: &'static str,
+    /// What follows it; empty for nothing.
+    pub values: &'static str,
+    /// What holds without it; empty where there is nothing to say.
+    pub default: &'static str,
+    /// Whether HAProxy has no such keyword.
+    pub is_ours: bool,
+    /// What it does, in one line.
+    pub doc: &'static str,
+}
+
+/// Keywords inside of sections that are no proxies, section by section.
+pub fn inside_sections() -> impl Iterator<Item = Inside> {
+    let lines = include_str!("table/inside.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let mut cells = line.split('\t');
+        let mut next = || cells.next().unwrap_or_default();
+        let (section, name, values, default) = (next(), next(), next(), next());
+        Inside { section, name, values, default, is_ours: next() == "ours", doc: next() }
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// Who adds a keyword says how it is written, and nothing is said of what is not there.
@@ -148,5 +178,48 @@ mod tests {
         );
         assert!(!has("listen", "bind <addr>", "ech"));
         assert!(entries.iter().all(|e| !e.doc.is_empty()));
+    }
+
+    /// The parsers of sections have these keywords, and no others.
+    #[test]
+    fn keywords_inside_of_sections_are_those_of_their_parsers() {
+        let parsers = [
+            ("resolvers", include_str!("resolvers.rs")),
+            ("ring", include_str!("ring.rs")),
+            ("peers", include_str!("peers.rs")),
+            ("mailers", include_str!("mailers.rs")),
+            ("userlist", include_str!("userlist.rs")),
+            ("log-forward", include_str!("log_forward.rs")),
+            ("log-profile", include_str!("log_profile.rs")),
+            ("crt-store", include_str!("tls/store.rs")),
+            ("healthcheck", include_str!("check/section.rs")),
+            ("opentelemetry", include_str!("opentelemetry.rs")),
+            ("traces", include_str!("traces.rs")),
+        ];
+        for (section, source) in parsers {
+            let body = source
+                .split("fn line(")
+                .nth(1)
+                .and_then(|rest| rest.split("\n}\n").next())
+                .unwrap_or_default();
+            let parsed: BTreeSet<&str> = body.lines().filter_map(arm).flatten().collect();
+            let mut listed: BTreeSet<&str> = inside_sections()
+                .filter(|inside| inside.section == section)
+                .map(|inside| inside.name.split(' ').next().unwrap_or_default())
+                .collect();
+            // It says that it was removed.
+            listed.extend(parsed.get("resolution_pool_size"));
+            assert_eq!(parsed, listed, "{section}");
+        }
+        assert_eq!(inside_sections().filter(|inside| inside.section == "http-errors").count(), 1);
+        let is_section = |name: &str| SECTIONS.iter().any(|section| section.name == name);
+        assert!(inside_sections().all(|inside| is_section(inside.section) && inside.doc.ends_with('.')));
+    }
+
+    /// The words of an arm on the first word of a line, which is indented by two steps.
+    fn arm(line: &'static str) -> Option<Vec<&'static str>> {
+        let arm = line.strip_prefix("        ").filter(|rest| rest.starts_with('"'))?.split(" =>").next()?;
+        let arm = arm.split(" if ").next()?;
+        Some(arm.split(" | ").map(|word| word.trim_matches('"')).collect())
     }
 }

@@ -46,7 +46,9 @@ mod traces;
 mod userlist;
 pub mod written;
 
-pub use catalog::{Entry, Form, Known, Support, all_keywords, catalog, filters, forms};
+pub use catalog::{
+    Entry, Form, Inside, Known, Support, all_keywords, catalog, filters, forms, inside_sections,
+};
 pub use compare::{Comparison, compare};
 pub use dynamic::{DYNAMIC_OPTIONS, NewServer, new_backend, new_server};
 pub use follow::{After, Numbers};

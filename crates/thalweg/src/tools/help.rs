@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use thalweg_cli::command::{self, Run};
-use thalweg_config::{Form, Known, Support, all_keywords};
+use thalweg_config::{Form, Inside, Known, Support, all_keywords, inside_sections};
 use thalweg_rules::{Kind, all_actions};
 use thalweg_sample::{converter, fetch};
 use thalweg_syntax::did_you_mean;
@@ -41,10 +41,17 @@ struct Item {
 struct Page {
     /// Its file, without `.md`, and what `help` calls the kind.
     file: &'static str,
-    title: &'static str,
+    title: String,
     /// What stands at its top.
     text: &'static str,
     items: Vec<Item>,
+}
+
+impl Page {
+    /// It is about the keywords of one section that is no proxy.
+    fn is_inside(&self) -> bool {
+        inside_sections().any(|inside| inside.section == self.file)
+    }
 }
 
 /// Where keywords of a table of the configuration belong: the table, the page, and how they are written.
@@ -75,9 +82,10 @@ fn pages() -> Vec<Page> {
         .map(|(place, file, title, text, prefix)| {
             let of_place = all_keywords().into_iter().filter(|keyword| keyword.place == *place);
             let items = of_place.map(|keyword| item_of(&keyword, prefix)).collect();
-            Page { file, title, text, items }
+            Page { file, title: (*title).to_owned(), text, items }
         })
         .collect();
+    pages.extend(pages_of_sections());
     let actions = all_actions().map(|action| {
         let places = Kind::ALL.iter().filter(|kind| action.rulesets.contains(**kind)).map(|kind| kind.name());
         let mut notes = vec![format!("In {}.", places.collect::<Vec<_>>().join(", "))];
@@ -133,9 +141,33 @@ fn pages() -> Vec<Page> {
         ("commands", "Commands of the CLI", cli, commands.collect()),
     ] {
         items.sort_by(|a, b| a.name.cmp(&b.name));
-        pages.push(Page { file, title, text, items });
+        pages.push(Page { file, title: title.to_owned(), text, items });
     }
     pages
+}
+
+/// A page for each section that is no proxy.
+fn pages_of_sections() -> Vec<Page> {
+    let sections = all_keywords().into_iter().filter(|keyword| keyword.place == "section");
+    let pages = sections.map(|section| {
+        let inside = inside_sections().filter(|inside| inside.section == section.name);
+        let items = inside.map(|inside| item_inside(&inside)).collect();
+        Page { file: section.name, title: format!("Keywords of {}", section.name), text: section.doc, items }
+    });
+    pages.filter(|page| !page.items.is_empty()).collect()
+}
+
+/// A keyword inside of a section.
+fn item_inside(inside: &Inside) -> Item {
+    let form = Form {
+        place: inside.section,
+        name: inside.name,
+        values: inside.values,
+        default: inside.default,
+        is_ours: inside.is_ours,
+    };
+    let (name, usage) = (inside.name.to_owned(), inside.name.to_owned());
+    Item { name, usage, doc: inside.doc.to_owned(), notes: notes_of(&[form]), differences: Vec::new() }
 }
 
 /// A keyword of the configuration.
@@ -152,7 +184,18 @@ fn item_of(keyword: &Known, prefix: &str) -> Item {
 /// How a keyword is written, what holds without it, and whether HAProxy has it.
 fn notes(keyword: &Known) -> Vec<String> {
     let of_keyword = |form: &Form| form.place == keyword.place && form.name == keyword.name;
-    let forms: Vec<Form> = thalweg_config::forms().filter(of_keyword).collect();
+    let mut notes = notes_of(&thalweg_config::forms().filter(of_keyword).collect::<Vec<_>>());
+    let inside =
+        inside_sections().filter(|inside| keyword.place == "section" && inside.section == keyword.name);
+    let inside: Vec<&str> = inside.map(|inside| inside.name).collect();
+    if !inside.is_empty() {
+        notes.push(format!("Inside: {}.", inside.join(", ")));
+    }
+    notes
+}
+
+/// The same of all forms of a keyword.
+fn notes_of(forms: &[Form]) -> Vec<String> {
     let written = forms.iter().filter(|form| !form.values.is_empty());
     let mut notes: Vec<String> =
         written.map(|form| format!("Written: {} {}", form.name, form.values)).collect();
@@ -336,10 +379,10 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
         };
         found = items().filter(|(_, item)| begins(item)).collect();
     }
-    if found.is_empty() {
+    if found.iter().all(|(page, _)| page.is_inside()) {
         // Words of a keyword that has no entry for each of them: `timeout client`.
         let first = short.split(' ').next().unwrap_or(short);
-        found = items().filter(|(_, item)| item.name == first).collect();
+        found.extend(items().filter(|(page, item)| item.name == first && !page.is_inside()));
     }
     if found.is_empty() {
         let near = did_you_mean(short, items().map(|(_, item)| item.name.as_str()));
