@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use smallvec::SmallVec;
 use thalweg_h2::connection::{Excess, Tally};
 use thalweg_live::{Chunks, Held, Rows};
 use thalweg_shared as sync;
@@ -57,6 +58,15 @@ impl Counter {
     }
 }
 
+/// A second that is over on one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastSecond {
+    /// Seconds since the start.
+    pub second: u64,
+    /// Events that the thread itself had in it, where it does not keep them ([`Rate::in_second`]): the next one came later.
+    pub forgotten: u64,
+}
+
 /// Events per second, over a sliding second: what is left of the last one plus what this one has.
 #[derive(Default)]
 pub struct Rate {
@@ -69,17 +79,19 @@ impl Rate {
     /// Counts an event at `now_ms`. Only the owning thread may call this. When the event is the first of its second,
     /// returns the last second in which there were any.
     #[inline]
-    pub fn add(&self, now_ms: u64) -> Option<u64> {
+    pub fn add(&self, now_ms: u64) -> Option<PastSecond> {
         let second = now_ms / 1000;
         let last = self.second.load(Relaxed);
-        if second != last {
-            let previous = if second == last + 1 { self.current.load(Relaxed) } else { 0 };
-            self.previous.store(previous, Relaxed);
-            self.current.store(0, Relaxed);
-            self.second.store(second, Relaxed);
+        if second == last {
+            self.current.store(self.current.load(Relaxed) + 1, Relaxed);
+            return None;
         }
-        self.current.store(self.current.load(Relaxed) + 1, Relaxed);
-        (second != last).then_some(last)
+        let events = self.current.load(Relaxed);
+        let is_kept = second == last + 1;
+        self.previous.store(if is_kept { events } else { 0 }, Relaxed);
+        self.current.store(1, Relaxed);
+        self.second.store(second, Relaxed);
+        Some(PastSecond { second: last, forgotten: if is_kept { 0 } else { events } })
     }
 
     /// As if so many had happened just now. Only the owning thread may call this.
@@ -409,14 +421,18 @@ impl Peaks {
     }
 }
 
-/// The largest rate of what these count, one per thread or part: what was seen so far, or what they have now.
-pub fn peak<'a>(seen: &sync::AtomicU64, rates: impl Iterator<Item = &'a Rate>, now_ms: u64) -> u64 {
-    let (mut now, mut last) = (0, 0);
+/// The largest rate of what these count, one per thread or part: what was seen so far, or what they have in a second that nobody has
+/// looked at, as nothing came after it.
+pub fn peak<'a>(seen: &sync::AtomicU64, rates: impl Iterator<Item = &'a Rate>) -> u64 {
+    let mut seconds: SmallVec<[(u64, u64); 16]> = SmallVec::new();
     for rate in rates {
-        now += rate.in_second(now_ms / 1000);
-        last += rate.in_second((now_ms / 1000).wrapping_sub(1));
+        let second = rate.second.load(Relaxed);
+        seconds.push((second, rate.current.load(Relaxed)));
+        seconds.push((second.wrapping_sub(1), rate.previous.load(Relaxed)));
     }
-    seen.load(Relaxed).max(now).max(last)
+    seconds.sort_unstable();
+    let of_all = seconds.chunk_by(|a, b| a.0 == b.0).map(|same| same.iter().map(|(_, events)| events).sum());
+    of_all.fold(seen.load(Relaxed), u64::max)
 }
 
 /// A session or stream that exists now, on the thread that owns the counters. However its task ends, the count goes
@@ -670,7 +686,7 @@ mod tests {
         assert_eq!(rate.per_second(2_000), 20, "the whole last second still counts at its end");
         assert_eq!(rate.per_second(2_500), 10, "half of it is left half a second later");
         assert_eq!(rate.per_second(3_000), 0);
-        assert_eq!(rate.add(2_500), Some(1), "the first of its second");
+        assert_eq!(rate.add(2_500), Some(PastSecond { second: 1, forgotten: 0 }), "the first of its second");
         assert_eq!((0..3).filter_map(|_| rate.add(2_500)).count(), 0);
         assert_eq!(rate.per_second(2_500), 14);
         assert_eq!(rate.per_second(3_250), 3);
@@ -678,6 +694,22 @@ mod tests {
             (rate.in_second(0), rate.in_second(1), rate.in_second(2), rate.in_second(3)),
             (0, 20, 4, 0)
         );
+    }
+
+    /// Two threads have 3 and 4 events in a second, and none for long after it: whoever looks, and whoever has the next event, knows
+    /// of all of them.
+    #[test]
+    fn peaks_are_not_forgotten() {
+        let (threads, seen) = ([Rate::default(), Rate::default()], sync::AtomicU64::new(0));
+        (0..3).for_each(|_| _ = threads[0].add(5_100));
+        (0..4).for_each(|_| _ = threads[1].add(5_900));
+        assert_eq!(peak(&seen, threads.iter()), 7);
+        let past = threads[0].add(60_000).expect("the first of its second");
+        assert_eq!(past, PastSecond { second: 5, forgotten: 3 });
+        seen.fetch_max(past.forgotten + threads[1].in_second(5), Relaxed);
+        threads[1].add(61_000);
+        assert_eq!(peak(&seen, threads.iter()), 7);
+        assert_eq!(peak(&sync::AtomicU64::new(0), threads.iter()), 1);
     }
 
     #[test]

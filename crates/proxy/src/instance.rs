@@ -613,13 +613,13 @@ impl Live {
     }
 
     /// The largest rates of a frontend: sessions, requests, connections.
-    pub fn frontend_peak_rates(&self, proxy: ProxyId, now_ms: u64) -> [u64; 3] {
+    pub fn frontend_peak_rates(&self, proxy: ProxyId) -> [u64; 3] {
         let peaks = &self.frontend_peaks[proxy.0 as usize];
         let all = self.frontend_counters(proxy);
         [
-            peak(&peaks.sessions, all.clone().map(|c| &c.session_rate), now_ms),
-            peak(&peaks.requests, all.clone().map(|c| &c.request_rate), now_ms),
-            peak(&peaks.connections, all.map(|c| &c.connection_rate), now_ms),
+            peak(&peaks.sessions, all.clone().map(|c| &c.session_rate)),
+            peak(&peaks.requests, all.clone().map(|c| &c.request_rate)),
+            peak(&peaks.connections, all.map(|c| &c.connection_rate)),
         ]
     }
 

@@ -22,7 +22,7 @@ use thalweg_shared::AtomicU64;
 use crate::backend::Backend;
 use crate::backend::pool::Pools;
 use crate::connection::tls::RecordLimits;
-use crate::counters::{Counters, Kept, OfServer, Present, Rate, ThreadCounters};
+use crate::counters::{Counters, Kept, OfServer, PastSecond, Present, Rate, ThreadCounters};
 use crate::instance::{Instance, Lent, Live, STREAM_BLOCK, Stopping};
 pub use crate::sessions::SessionEntry;
 use crate::sessions::SessionList;
@@ -387,15 +387,15 @@ impl Thread {
         let proxy = instance.listeners[listener].frontend();
         let counters = self.fe_counters(listener);
         counters.connections.add(1);
-        if let Some(second) = counters.connection_rate.add(now_ms) {
+        if let Some(past) = counters.connection_rate.add(now_ms) {
             let rates = instance.frontend_counters(proxy).map(|c| &c.connection_rate);
-            raise(&instance.frontend_peaks[proxy.0 as usize].connections, rates, second);
+            raise(&instance.frontend_peaks[proxy.0 as usize].connections, rates, past);
         }
         let process = &self.counters().process;
         process.connections.add(1);
-        if let Some(second) = process.connection_rate.add(now_ms) {
+        if let Some(past) = process.connection_rate.add(now_ms) {
             let rates = instance.threads.iter().map(|t| &t.process.connection_rate);
-            raise(&instance.process_peaks.connections, rates, second);
+            raise(&instance.process_peaks.connections, rates, past);
         }
     }
 
@@ -406,14 +406,14 @@ impl Thread {
         let proxy = instance.listeners[listener].frontend();
         let counters = self.fe_counters(listener);
         counters.total.add(1);
-        if let Some(second) = counters.session_rate.add(now_ms) {
+        if let Some(past) = counters.session_rate.add(now_ms) {
             let rates = instance.frontend_counters(proxy).map(|c| &c.session_rate);
-            raise(&instance.frontend_peaks[proxy.0 as usize].sessions, rates, second);
+            raise(&instance.frontend_peaks[proxy.0 as usize].sessions, rates, past);
         }
         let process = &self.counters().process;
-        if let Some(second) = process.session_rate.add(now_ms) {
+        if let Some(past) = process.session_rate.add(now_ms) {
             let rates = instance.threads.iter().map(|t| &t.process.session_rate);
-            raise(&instance.process_peaks.sessions, rates, second);
+            raise(&instance.process_peaks.sessions, rates, past);
         }
         counters.enter()
     }
@@ -424,11 +424,11 @@ impl Thread {
         let counters = self.fe_counters(listener);
         counters.requests.add(1);
         self.counters().process.requests.add(1);
-        if let Some(second) = counters.request_rate.add(clock::now_ms()) {
+        if let Some(past) = counters.request_rate.add(clock::now_ms()) {
             let instance = &*self.live;
             let proxy = instance.listeners[listener].frontend();
             let rates = instance.frontend_counters(proxy).map(|c| &c.request_rate);
-            raise(&instance.frontend_peaks[proxy.0 as usize].requests, rates, second);
+            raise(&instance.frontend_peaks[proxy.0 as usize].requests, rates, past);
         }
     }
 
@@ -437,10 +437,10 @@ impl Thread {
     pub fn begin_stream(&self, backend: ProxyId) -> Present<'_> {
         let counters = self.be_counters(backend);
         counters.total.add(1);
-        if let Some(second) = counters.session_rate.add(clock::now_ms()) {
+        if let Some(past) = counters.session_rate.add(clock::now_ms()) {
             let at = backend.0 as usize;
             let rates = self.live.threads.iter().map(|t| &t.backends[at].session_rate);
-            raise(&self.live.backend_peaks[at].sessions, rates, second);
+            raise(&self.live.backend_peaks[at].sessions, rates, past);
         }
         counters.enter()
     }
@@ -583,10 +583,10 @@ impl Worker {
     #[inline]
     pub fn count_attempt(&self, server: OfServer<'_>) {
         server.counters.total.add(1);
-        if let Some(second) = server.counters.session_rate.add(clock::now_ms()) {
+        if let Some(past) = server.counters.session_rate.add(clock::now_ms()) {
             let all = &self.instance.servers;
             let rates = all.all(server.index).map(|counters| &counters.session_rate);
-            raise(&all.peaks(server.index).sessions, rates, second);
+            raise(&all.peaks(server.index).sessions, rates, past);
         }
     }
 
@@ -722,8 +722,9 @@ fn tables_of(instance: &Instance, before: Option<&Worker>) -> Rc<[thalweg_stick:
 
 /// A second is over: if it had more events than any before, that is the new peak.
 #[cold]
-pub(crate) fn raise<'a>(peak: &AtomicU64, rates: impl Iterator<Item = &'a Rate>, second: u64) {
-    peak.fetch_max(rates.map(|rate| rate.in_second(second)).sum(), Ordering::Relaxed);
+pub(crate) fn raise<'a>(peak: &AtomicU64, rates: impl Iterator<Item = &'a Rate>, past: PastSecond) {
+    let kept: u64 = rates.map(|rate| rate.in_second(past.second)).sum();
+    peak.fetch_max(past.forgotten + kept, Ordering::Relaxed);
 }
 
 /// `h1-case-adjust`; `None` when nothing is adjusted.

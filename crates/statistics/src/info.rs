@@ -93,9 +93,13 @@ fn of_threads(instance: &Instance, pick: impl Fn(&ThreadCounters) -> u64) -> u64
     instance.threads.iter().map(|thread| pick(thread)).fold(0, u64::wrapping_add)
 }
 
-/// Streams now. Whoever asks is one, too.
+/// Streams now: of a connection of HTTP/2 as many as it carries, of any other one, also of one that is idle. Whoever asks is one, too.
 fn current_streams(instance: &Instance, around: &Around<'_>) -> u64 {
-    of_listeners(instance, |c| c.current.get()) + around.cli.current
+    let of_listener = |c: &Counters| {
+        let single = c.current.get().wrapping_sub(c.h2_open_connections.get());
+        single.wrapping_add(c.h2_open_streams.get())
+    };
+    of_listeners(instance, of_listener).wrapping_add(around.cli.current)
 }
 
 /// Bytes that pools hold and that are in use of them, and how often one got none.
@@ -161,8 +165,8 @@ fn connections(instance: &Instance, around: &Around<'_>) -> Vec<Row> {
     let session_rate: u64 = process().map(|c| c.session_rate.per_second(now_ms)).sum();
     let connection_rate: u64 = process().map(|c| c.connection_rate.per_second(now_ms)).sum();
     let peaks = &instance.process_peaks;
-    let sessions_max = peak(&peaks.sessions, process().map(|c| &c.session_rate), now_ms);
-    let connections_max = peak(&peaks.connections, process().map(|c| &c.connection_rate), now_ms);
+    let sessions_max = peak(&peaks.sessions, process().map(|c| &c.session_rate));
+    let connections_max = peak(&peaks.connections, process().map(|c| &c.connection_rate));
     let tls_connections = sum(threads, |t| &t.tls.connections);
     let current = instance.process_gate.current();
     vec![
@@ -199,9 +203,9 @@ fn tls(instance: &Instance) -> Vec<Row> {
     let server_keys: u64 = tls().map(|c| c.server_keys.per_second(now_ms)).sum();
     let tls_reuse = (100 * tls_rate.saturating_sub(tls_keys)).checked_div(tls_rate).unwrap_or(0);
     let peaks = &instance.tls_peaks;
-    let tls_max = peak(&peaks.rate, tls().map(|c| &c.rate), now_ms);
-    let tls_keys_max = peak(&peaks.client_keys, tls().map(|c| &c.client_keys), now_ms);
-    let server_keys_max = peak(&peaks.server_keys, tls().map(|c| &c.server_keys), now_ms);
+    let tls_max = peak(&peaks.rate, tls().map(|c| &c.rate));
+    let tls_keys_max = peak(&peaks.client_keys, tls().map(|c| &c.client_keys));
+    let server_keys_max = peak(&peaks.server_keys, tls().map(|c| &c.server_keys));
     let live = instance.config.tls.as_ref();
     let (cache_lookups, cache_misses) = live
         .map_or((0, 0), |live| live.lock().unwrap_or_else(std::sync::PoisonError::into_inner).cache_uses());
@@ -319,7 +323,7 @@ fn traffic(instance: &Instance, around: &Around<'_>) -> Vec<Row> {
             "CumStreams",
             "MGPV",
             "Streams since the start",
-            U64(of_listeners(instance, |c| c.total.get()) + own.requests),
+            U64(of_threads(instance, |thread| thread.process.requests.get()) + own.requests),
         ),
         (78, "BlockedTrafficWarnings", "MGPV", "Warnings about tasks that ran for too long", U32(0)),
         (79, "PatternsAdded", "MGPV", "Patterns added to ACLs and maps", U64(patterns_added)),

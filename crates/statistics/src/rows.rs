@@ -224,7 +224,7 @@ impl<'a> Sums<'a> {
         row.set(const { at("lbtot") }, self.wide(|c| &c.chosen));
         row.set(const { at("rate") }, self.rate(|c| &c.session_rate));
         let rates = self.0.iter().map(|c| &c.session_rate);
-        row.set(const { at("rate_max") }, narrow(peak(&peaks.sessions, rates, clock::now_ms())));
+        row.set(const { at("rate_max") }, narrow(peak(&peaks.sessions, rates)));
         row.set(const { at("cli_abrt") }, self.wide(|c| &c.client_aborts));
         row.set(const { at("srv_abrt") }, self.wide(|c| &c.server_aborts));
         row.set(const { at("lastsess") }, self.last());
@@ -262,8 +262,7 @@ fn accepting(instance: &Instance, proxy: &Proxy, gate: &Gate) -> &'static str {
 pub fn frontend(instance: &Instance, proxy: &Proxy) -> Row {
     let id = proxy.id.0 as usize;
     let sums = Sums(instance.frontend_counters(proxy.id).collect());
-    let [sessions_max, requests_max, connections_max] =
-        instance.frontend_peak_rates(proxy.id, clock::now_ms());
+    let [sessions_max, requests_max, connections_max] = instance.frontend_peak_rates(proxy.id);
     let gate = &instance.frontend_gates[id];
     let mut row = Row::new(RowKind::Frontend, proxy, "FRONTEND", 0);
     sums.common(&mut row);

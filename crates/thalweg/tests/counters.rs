@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+use support::h2::Client;
 use support::{Conn, Io, Proxy, Request, Server, Setup, each_driver, eventually, nobody, ok, reference};
 
 /// Columns that are not compared, and why.
@@ -321,4 +322,67 @@ fn bytes_are_counted_on_all_four_ways() {
             assert_eq!(counted, [sent, sent, answer, answer], "{row} over {io}");
         }
     });
+}
+
+/// The largest rates stay what they were, whether anything comes after them or not, on all threads together.
+#[test]
+fn the_largest_rates_stay() {
+    each_driver(|io| {
+        let text = "frontend fe\nbind <@fe>\nno log\nhttp-request return status 200\nlisten tcp\nmode tcp\nno log\nbind <@tcp>\n\
+                    tcp-request content reject\n";
+        let proxy = Setup::http(text).global("stats socket <@dir>/sock level admin").threads(2).start(io);
+        for _ in 0..20 {
+            proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+            Conn::connect(proxy.addr("tcp")).ended();
+        }
+        let number = |rows: &Rows, row: &str, column: &str| rows[row][column].parse::<u64>().unwrap_or(0);
+        let largest = |rows: &Rows| {
+            let of = |row: &str, columns: &[&str]| -> Vec<u64> {
+                columns.iter().map(|c| number(rows, row, c)).collect()
+            };
+            [
+                of("fe/FRONTEND", &["rate_max", "req_rate_max", "conn_rate_max"]),
+                of("tcp/FRONTEND", &["rate_max", "conn_rate_max"]),
+            ]
+            .concat()
+        };
+        let burst = largest(&rows(&proxy));
+        assert!(burst.iter().all(|rate| *rate >= 4), "over {io}: {burst:?}");
+        let is_quiet =
+            |rows: &Rows| number(rows, "fe/FRONTEND", "rate") + number(rows, "tcp/FRONTEND", "rate") == 0;
+        eventually("nothing happened for two seconds", || is_quiet(&rows(&proxy)).then_some(()));
+        assert_eq!(largest(&rows(&proxy)), burst, "over {io}");
+        for _ in 0..3 {
+            proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        }
+        assert_eq!(largest(&rows(&proxy)), burst, "over {io}");
+    });
+}
+
+/// `show info` counts streams: each of a connection of HTTP/2, and those of TCP. Whoever asks is one, too.
+#[test]
+fn streams_are_counted_one_by_one() {
+    let text = "frontend fe\nbind <@fe> proto h2\nno log\ntimeout tarpit 60s\nhttp-request tarpit\nlisten tcp\nmode tcp\nno log\n\
+                bind <@tcp>\ntcp-request inspect-delay 60s\ntcp-request content accept if WAIT_END\n";
+    let count = |setup: Setup, io: Io| {
+        let proxy = setup.start(io);
+        let mut client = Client::new(proxy.connect());
+        (0..5).for_each(|_| _ = client.open("GET", "/", &[], true));
+        client.flush();
+        let _tcp = Conn::connect(proxy.addr("tcp"));
+        let info = |name: &str| {
+            let text = cli(&proxy, "show info");
+            let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            found.and_then(|number| number.parse::<u64>().ok()).expect("a number")
+        };
+        eventually("six streams are there", || (info("CurrStreams") == 7).then_some(()));
+        // Whoever asks again is one more.
+        let (streams, requests) = (info("CumStreams"), info("CumReq"));
+        assert_eq!((streams + 1, streams > 6), (requests, true), "over {io}");
+    };
+    let setup = || Setup::http(text).global("stats socket <@dir>/sock level admin");
+    each_driver(|io| count(setup(), io));
+    if let Some(reference) = reference() {
+        count(setup().program(&reference), "epoll");
+    }
 }

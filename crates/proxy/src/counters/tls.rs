@@ -99,12 +99,12 @@ impl Thread {
     pub fn count_tls_client(&self, resumed: bool) {
         let (now_ms, instance, tls) = (clock::now_ms(), &*self.live, &self.counters().tls);
         tls.connections.add(1);
-        if let Some(second) = tls.rate.add(now_ms) {
-            raise(&instance.tls_peaks.rate, instance.threads.iter().map(|t| &t.tls.rate), second);
+        if let Some(past) = tls.rate.add(now_ms) {
+            raise(&instance.tls_peaks.rate, instance.threads.iter().map(|t| &t.tls.rate), past);
         }
-        if !resumed && let Some(second) = tls.client_keys.add(now_ms) {
+        if !resumed && let Some(past) = tls.client_keys.add(now_ms) {
             let rates = instance.threads.iter().map(|t| &t.tls.client_keys);
-            raise(&instance.tls_peaks.client_keys, rates, second);
+            raise(&instance.tls_peaks.client_keys, rates, past);
         }
     }
 
@@ -112,9 +112,9 @@ impl Thread {
     pub fn count_tls_server(&self, resumed: bool) {
         let (now_ms, instance, tls) = (clock::now_ms(), &*self.live, &self.counters().tls);
         tls.connections.add(1);
-        if !resumed && let Some(second) = tls.server_keys.add(now_ms) {
+        if !resumed && let Some(past) = tls.server_keys.add(now_ms) {
             let rates = instance.threads.iter().map(|t| &t.tls.server_keys);
-            raise(&instance.tls_peaks.server_keys, rates, second);
+            raise(&instance.tls_peaks.server_keys, rates, past);
         }
     }
 }

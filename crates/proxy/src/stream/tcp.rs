@@ -56,6 +56,8 @@ pub async fn serve(
     state.facts.log_early = fe.opts.logasap;
     state.facts.timeouts.client = fe.timeouts.client.unwrap_or(0);
     state.facts.id = worker.next_stream_id();
+    // To the process every stream is a request.
+    worker.counters().process.requests.add(1);
     let mut stream = Stream::new(worker, session, client, state, true);
     let entry = Rc::clone(&stream.state.entry);
     entry.begin(stream.state.facts.id, fe.id, stream.session.facts().source());
