@@ -8,7 +8,8 @@
 //! |---|---|---|
 //! | receive | `recv` at once when an event said so | multishot, into the thread's ring of blocks; bulk as with epoll |
 //! | send | `send` at once | queued, submitted with the next poll; at once if it is 8 kB or more, or would be alone there |
-//! | connect | `connect` at once | queued; at once to this machine, where it has ended with the call |
+//! | connect | `connect` at once; to this machine it has ended with the call | queued; at once to this machine |
+//! | room to send | registered with the poller when there was none for the first time | a poll when there is none |
 //! | accept | `accept4` at once when an event said so | the same, the event from a multishot poll |
 //! | last send | `send` at once, held back until the close that follows | the same |
 //! | close | at once | queued behind what is in flight, and what is in flight is cancelled |
@@ -438,12 +439,18 @@ impl Driver {
         is_loopback: bool,
     ) -> io::Result<()> {
         s.bits.set(Bits::CONNECTING);
-        if let (true, Inner::Uring(d)) = (is_loopback, &mut self.inner) {
-            d.connect_here(s, &address);
-            return Ok(());
+        match &mut self.inner {
+            Inner::Epoll(d) => d.connect(s, &address, is_loopback),
+            Inner::Uring(d) if is_loopback => {
+                d.connect_here(s, &address);
+                Ok(())
+            }
+            Inner::Uring(d) => {
+                s.extra = Some(Box::new(Extra::Connect(address)));
+                d.start_connect(s)
+            }
+            Inner::Sim(d) => d.start_connect(s),
         }
-        s.extra = Some(Box::new(Extra::Connect(address)));
-        each!(self, d => d.start_connect(s))
     }
 
     /// Whether the connection attempt ended, and how.

@@ -105,6 +105,8 @@ bits! {
     VITAL = 22;
     /// An error was told of behind the end of input (io_uring).
     BROKEN = 23;
+    /// Events tell of room to send as well (epoll).
+    OUTPUT_WATCHED = 24;
 }
 
 impl Bits {

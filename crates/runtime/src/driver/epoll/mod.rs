@@ -1,14 +1,16 @@
-//! The epoll driver: edge-triggered, each descriptor registered once, for everything, and never touched again.
+//! The epoll driver: edge-triggered, each descriptor registered once, for all that it may receive. Room to send is asked for
+//! the first time that there was none, which most connections never see: each answer to that question is an event, and
+//! the kernel gives one for each socket that is registered with it.
 //!
 //! An event sets [`Bits::READABLE`] or [`Bits::WRITABLE`]; only a call that said "would block", or a receive that
 //! returned less than it had room for, clears it. Calls are tried directly while the bit is set.
 
-use super::socket::{Bits, Extra, Socket, moment};
+use super::socket::{Bits, ConnectAddress, Socket, moment};
 use super::table::SocketTable;
 use super::{Alarm, DriverOptions, PollStats, Wait};
 use crate::buffer::Buf;
 use crate::clock;
-use crate::net::syscall;
+use crate::net::{descriptor, syscall};
 use crate::task::current_task;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -19,6 +21,8 @@ use std::task::Poll;
 const WAKE: u64 = u64::MAX;
 /// Token of the timer.
 const ALARM: u64 = u64::MAX - 1;
+/// What is told of a connected socket.
+const INPUT: i32 = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
 
 pub(crate) struct Epoll {
     fd: OwnedFd,
@@ -67,20 +71,30 @@ impl Epoll {
         if s.bits.has(Bits::REGISTERED) {
             return Ok(());
         }
+        let is_connected = s.bits.has(Bits::READABLE | Bits::WRITABLE);
         let events = if s.bits.has(Bits::LISTENER) {
             libc::EPOLLIN | libc::EPOLLET | libc::EPOLLEXCLUSIVE
+        } else if is_connected {
+            INPUT
         } else {
-            libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET
+            return Ok(());
         };
+        self.add(s, events)
+    }
+
+    fn add(&mut self, s: &mut Socket, events: i32) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, s.fd, events as u32, s.number.into())?;
         s.bits.set(Bits::REGISTERED);
+        if events & libc::EPOLLOUT != 0 {
+            s.bits.set(Bits::OUTPUT_WATCHED);
+        }
         Ok(())
     }
 
     pub fn unregister(&mut self, s: &mut Socket) {
         if s.bits.has(Bits::REGISTERED) {
             let _ = self.control(libc::EPOLL_CTL_DEL, s.fd, 0, 0);
-            s.bits.clear(Bits::REGISTERED);
+            s.bits.clear(Bits::REGISTERED | Bits::OUTPUT_WATCHED);
         }
     }
 
@@ -162,7 +176,18 @@ impl Epoll {
 
     pub fn arm_input(&mut self, _: &mut Socket) {}
     pub fn want_input(&mut self, _: &mut Socket) {}
-    pub fn want_output(&mut self, _: &mut Socket) {}
+
+    /// The kernel had no room, and [`Bits::WRITABLE`] is cleared: sees to it that an event tells of some. The change looks at
+    /// the socket, so that room which came in between is told of, too.
+    pub fn want_output(&mut self, s: &mut Socket) {
+        if !s.bits.has(Bits::OUTPUT_WATCHED) && s.bits.has(Bits::REGISTERED) {
+            // It is registered, so that nothing is to be allocated: it cannot fail.
+            let events = (INPUT | libc::EPOLLOUT) as u32;
+            let changed = self.control(libc::EPOLL_CTL_MOD, s.fd, events, s.number.into());
+            debug_assert!(changed.is_ok(), "{changed:?}");
+            s.bits.set(Bits::OUTPUT_WATCHED);
+        }
+    }
 
     #[inline]
     pub fn start_send(&mut self, s: &mut Socket) {
@@ -180,12 +205,12 @@ impl Epoll {
                         // The send buffer is full, which an event will end.
                         s.bits.clear(Bits::WRITABLE);
                         s.settle_tx();
-                        return;
+                        return self.want_output(s);
                     }
                 }
                 Err(libc::EAGAIN) => {
                     s.bits.clear(Bits::WRITABLE);
-                    return;
+                    return self.want_output(s);
                 }
                 Err(errno) => s.tx_failed(errno),
             }
@@ -200,15 +225,23 @@ impl Epoll {
         syscall::shutdown_write(s.fd)
     }
 
-    pub fn start_connect(&mut self, s: &mut Socket) -> io::Result<()> {
-        let Some(Extra::Connect(address)) = s.extra.take().map(|extra| *extra) else { return Ok(()) };
-        match syscall::connect(s.fd, &address) {
-            Ok(_) => s.connect_ended(0),
-            Err(libc::EINPROGRESS) => {}
+    /// Connects. `is_loopback`: the kernel plays both sides within the call, and knows the peer then (it says that the
+    /// attempt is under way all the same), unless it was refused or the listener's queue is full.
+    pub fn connect(&mut self, s: &mut Socket, address: &ConnectAddress, is_loopback: bool) -> io::Result<()> {
+        match syscall::connect(s.fd, address) {
+            Err(libc::EINPROGRESS) if !is_loopback || descriptor::peer_addr(s.fd).is_err() => {
+                // From here on an event tells, also of what happened before.
+                return self.add(s, INPUT | libc::EPOLLOUT);
+            }
+            Ok(_) | Err(libc::EINPROGRESS) => s.connect_ended(0),
             // Reported where a failure that takes longer is.
-            Err(errno) => s.connect_ended(errno),
+            Err(errno) => {
+                s.connect_ended(errno);
+                return Ok(());
+            }
         }
-        Ok(())
+        s.bits.set(Bits::WRITABLE);
+        self.add(s, INPUT)
     }
 
     pub fn poll(&mut self, wait: Wait, sockets: &SocketTable) -> io::Result<PollStats> {
@@ -240,8 +273,7 @@ impl Epoll {
 
     fn handle(&mut self, s: &mut Socket, events: i32) {
         if s.bits.has(Bits::CONNECTING) {
-            // A socket that was not connected when it was registered may report a hang-up at first; the error
-            // decides, and without one only writability is success.
+            // The error decides, and without one only writability is success.
             let errno =
                 if events & (libc::EPOLLERR | libc::EPOLLHUP) != 0 { syscall::take_error(s.fd) } else { 0 };
             if errno == 0 && events & libc::EPOLLOUT == 0 {

@@ -488,7 +488,6 @@ impl SimDriver {
     }
 
     pub fn start_connect(&mut self, s: &mut Socket) -> io::Result<()> {
-        s.extra = None;
         self.world().connect(s.sim);
         Ok(())
     }
