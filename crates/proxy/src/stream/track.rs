@@ -51,17 +51,15 @@ fn count_on(tracking: &[Option<Tracked>], event: Event, n: u64) {
     }
 }
 
-/// Whose fault a cause is, as far as `http_err_cnt` and `http_fail_cnt` say (manual section 11.1).
+/// Whose fault a cause is, as far as `http_err_cnt` and `http_fail_cnt` say (manual section 11.1). A client that is slow or says
+/// nothing made no error: browsers open connections that they may not need.
 const fn fault(cause: Cause) -> Option<Event> {
     match cause {
         Cause::ClientSaidNothing
-        | Cause::ClientSilent
         | Cause::ClientLeftInHead
-        | Cause::HeadTimeout
         | Cause::BadRequest
         | Cause::BadRequestInRules
         | Cause::BadRequestBody
-        | Cause::BodyTimeout
         | Cause::BadHeaderName
         | Cause::DeniedByRule
         | Cause::TarpitBegan => Some(Event::ClientFault),
