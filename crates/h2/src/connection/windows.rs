@@ -38,7 +38,7 @@ impl Connection {
             _ if self.lets_dribble(header.stream, increment) => {
                 self.budget.pay_times(DRIBBLE_TIMES, Abuse::TinyWindow, now_ms)?;
             }
-            ..TINY_INCREMENT => self.budget.pay(Abuse::TinyWindow, now_ms)?,
+            1..TINY_INCREMENT => self.budget.pay(Abuse::TinyWindow, now_ms)?,
             _ => self.budget.pay(Abuse::Window, now_ms)?,
         }
         if header.stream == 0 {
