@@ -564,3 +564,47 @@ fn backends_count_what_servers_say() {
         proxy.finish(server);
     });
 }
+
+/// What fetches tell of the streams on both sides, and of who gave them up for what.
+#[test]
+fn fetches_tell_of_streams() {
+    each_driver(|io| {
+        let (told, hears) = mpsc::channel();
+        let settings = Settings { max_concurrent_streams: Some(77), ..Settings::default() };
+        let server = limited(settings, move |mut served, _| {
+            while let Some((id, asked)) = served.next_request() {
+                match asked.line.as_str() {
+                    "GET http://h.example/mute" => told.send(()).unwrap(),
+                    "GET http://h.example/reset" => served.reset(id, ErrorCode::EnhanceYourCalm),
+                    _ => served.answer(id, "small"),
+                }
+            }
+        });
+        let format = "log-format \"fs=%[fs.id],%[fs.aborted],%[fs.rst_code] bs=%[bs.id],%[bs.aborted],%[bs.rst_code] \
+                      limits=%[fc_settings_streams_limit],%[bc_settings_streams_limit]\"";
+        let rule =
+            "http-reuse always\nhttp-after-response set-header x-now %[fs.id],%[bs.id],%[bc_nb_streams]";
+        let text = format!(
+            "frontend fe\nbind <@fe>\n{format}\ndefault_backend be\nbackend be\nretries 0\n{rule}\nserver s {} proto h2\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).threads(1).start(io);
+        let mut client = Client::new(proxy.connect());
+        assert_eq!(client.get("/").field("x-now"), "1,1,1");
+        assert_eq!(proxy.log(), "fs=1,0,- bs=1,0,- limits=100,77");
+        assert_eq!(client.get("/reset").status, 502);
+        assert_eq!(proxy.log(), "fs=3,0,- bs=3,1,11 limits=100,77");
+        let id = client.open("GET", "/mute", &[], true);
+        hears.recv().unwrap();
+        client.reset(id, ErrorCode::Cancel);
+        assert_eq!(proxy.log(), "fs=5,1,8 bs=5,0,- limits=100,77");
+        drop(client);
+        // Connections that carry one at a time have none.
+        let mut conn = proxy.connect();
+        conn.send(get("/"));
+        assert_eq!(conn.response().field("x-now"), "0,7,1");
+        assert_eq!(proxy.log(), "fs=0,0,- bs=7,0,- limits=1,77");
+        drop(conn);
+        proxy.finish(server);
+    });
+}

@@ -351,6 +351,14 @@ impl Line {
         }
     }
 
+    /// The stream of a connection that carries several, and what its peer said of it; nothing of others.
+    pub fn seen(&self) -> thalweg_sample::facts::MuxStream {
+        match self {
+            Line::Mux(stream) => stream.seen(),
+            Line::Wire(_) | Line::Local(_) => thalweg_sample::facts::MuxStream::default(),
+        }
+    }
+
     /// Whether anything arrived on a line that should be silent.
     #[inline]
     pub fn has_input_now(&mut self) -> bool {

@@ -306,6 +306,17 @@ pub fn note_connection(stream: &mut Stream<'_>, conn: &ServerConn) {
     }
 }
 
+/// What fetches tell of the stream that a request is on its way on, where its connection carries several.
+#[inline]
+pub fn note_stream(stream: &mut Stream<'_>, conn: &ServerConn) {
+    if let Line::Mux(line) = &conn.port.line {
+        let facts = &mut stream.state.facts;
+        facts.bs = line.seen();
+        facts.bc_streams = u32::try_from(line.mux().streams()).unwrap_or(u32::MAX);
+        facts.bc_streams_limit = line.mux().streams_limit();
+    }
+}
+
 /// Another attempt is made, on the server `now`: counted, and delayed if it is the one that failed. `chosen` says that it
 /// had to be assigned anew.
 async fn again<'a>(

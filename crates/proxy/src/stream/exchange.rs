@@ -19,7 +19,7 @@ use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::timer;
 use thalweg_sample::facts::{ConnError, TlsFacts};
 
-use super::attempt::Engaged;
+use super::attempt::{Engaged, note_stream};
 use super::deadline::{Expects, Overdue, Waits};
 use super::deliver::{Delivered, Maker, deliver, encode, filters, send_with, transfer_mode};
 use super::ending::{self, Cause};
@@ -204,6 +204,7 @@ fn note_response(http: &mut Stream<'_>, conn: &ServerConn) {
     http.state.facts.status = status;
     http.state.facts.server_status = status;
     http.state.facts.timers.response_us = http.elapsed_us();
+    note_stream(http, conn);
     http.trace_response(Way::Received, conn.port.line.is_framed());
     limit_response(http, conn);
 }

@@ -14,7 +14,7 @@ use thalweg_runtime::{clock, pool, timer};
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::logformat::make_unique_id;
 
-use super::attempt::Attempts;
+use super::attempt::{Attempts, note_stream};
 use super::ending::Cause;
 use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
@@ -179,6 +179,7 @@ pub async fn serve_framed(
     http.inherit_of_frontend();
     http.state.facts.id = worker.next_stream_id();
     track::request_began(http.session);
+    http.state.facts.fs = http.client.line.seen();
     http.enter();
     worker.fe_counters(session.listener).h2_streams.add(1);
     let received = match is_request {
@@ -239,6 +240,7 @@ async fn live<'a>(http: &mut Stream<'a>, received: Result<(), Stop<'a>>) -> Afte
         Err(Stop::Answer(answer)) => reply::send(http, answer).await,
     };
     let fe = http.frontend();
+    http.state.facts.fs = http.client.line.seen();
     finish::http(http, fe);
     after
 }
@@ -683,6 +685,9 @@ impl<'a> Stream<'a> {
             let Some(mut with) = attempts.connected(self, server) else { continue };
             let exchanged = pin!(exchange::with_server(self, be, &mut with)).await;
             let server = with.server;
+            note_stream(self, with.conn);
+            // It leaves the connection.
+            self.state.facts.bc_streams = 0;
             attempts.leave(self, server);
             match exchanged {
                 Exchanged::Answered(after) => return Ok(after),

@@ -316,6 +316,15 @@ pub enum Responder {
     Service(&'static str),
 }
 
+/// A stream of a connection that carries several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MuxStream {
+    /// Its number; 0: the connection carries one at a time.
+    pub id: u32,
+    /// The code for which the peer gave it up.
+    pub reset: Option<u32>,
+}
+
 /// The facts of one stream: one request and its response, or one TCP exchange.
 #[derive(Debug, Default)]
 pub struct StreamFacts {
@@ -341,6 +350,10 @@ pub struct StreamFacts {
     pub bc_dst: Endpoint,
     /// What went wrong with the server connection.
     pub bc_error: ConnError,
+    /// The stream of the client's connection that this is.
+    pub fs: MuxStream,
+    /// The stream of the server's connection that it was on last.
+    pub bs: MuxStream,
     /// The HTTP version of the server connection.
     pub bc_http_major: u8,
     /// True when the server connection was reused.
@@ -501,6 +514,8 @@ impl StreamFacts {
             bc_src,
             bc_dst,
             bc_error,
+            fs,
+            bs,
             bc_http_major,
             bc_reused,
             bc_glitches,
@@ -557,6 +572,8 @@ impl StreamFacts {
         *bc_src = Endpoint::Unknown;
         *bc_dst = Endpoint::Unknown;
         *bc_error = ConnError(0);
+        *fs = MuxStream::default();
+        *bs = MuxStream::default();
         *bc_http_major = 1;
         *bc_reused = false;
         *bc_glitches = 0;

@@ -15,6 +15,7 @@ mod distcc;
 pub mod hello;
 pub mod http;
 pub mod internal;
+mod streams;
 pub mod tls;
 pub mod unsupported;
 
@@ -142,6 +143,7 @@ static TABLES: &[&[FetchDef]] = &[
     counters::TABLE,
     distcc::TABLE,
     http::TABLE,
+    streams::TABLE,
     tls::TABLE,
 ];
 

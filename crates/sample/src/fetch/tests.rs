@@ -259,6 +259,8 @@ fn connections_and_names() {
     rig.stream.bc_dst = crate::Endpoint::Inet(([10, 0, 0, 2], 8000).into());
     rig.stream.bc_error = crate::facts::ConnError(46);
     rig.stream.bc_socket = 4;
+    rig.stream.fs = crate::facts::MuxStream { id: 3, reset: Some(8) };
+    rig.stream.bs = crate::facts::MuxStream { id: 5, reset: None };
     rig.stream.retries = 2;
     rig.stream.req_bytes_in = 100;
     rig.stream.res_bytes_in = 200;
@@ -276,6 +278,9 @@ fn connections_and_names() {
         dst_conn => 8
         fc_src => 127.0.0.1
         fc_src_port => 1234
+        fs.aborted => 1
+        fs.id => 3
+        fs.rst_code => 8
         fc_src_is_local => 1
         fc_dst => 127.0.0.1
         fc_dst_port => 80
@@ -320,6 +325,9 @@ fn connections_and_names() {
         res.timer.data => -1
         bc_src => 10.0.0.1
         bc_src_port => 5000
+        bs.aborted => 0
+        bs.id => 5
+        bs.rst_code => -
         bc_dst => 10.0.0.2
         bc_dst_port => 8000
         bc_err => 46

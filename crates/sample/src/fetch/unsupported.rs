@@ -16,14 +16,8 @@ pub fn names() -> impl Iterator<Item = String> {
 const SSL: &[&str] = &["ssl_bc_unique_id", "ssl_fc_unique_id"];
 
 const OTHERS: &[(&str, &str)] = &[
-    ("bs.aborted", "it needs the multiplexed streams of HTTP/2"),
-    ("bs.debug_str", "it needs the multiplexed streams of HTTP/2"),
-    ("bs.id", "it needs the multiplexed streams of HTTP/2"),
-    ("bs.rst_code", "it needs the multiplexed streams of HTTP/2"),
-    ("fs.aborted", "it needs the multiplexed streams of HTTP/2"),
-    ("fs.debug_str", "it needs the multiplexed streams of HTTP/2"),
-    ("fs.id", "it needs the multiplexed streams of HTTP/2"),
-    ("fs.rst_code", "it needs the multiplexed streams of HTTP/2"),
+    ("bs.debug_str", "it describes the reference's own memory"),
+    ("fs.debug_str", "it describes the reference's own memory"),
     ("res.cache_hit", "it needs the cache"),
     ("res.cache_name", "it needs the cache"),
     ("res.comp", "it needs compression"),

@@ -408,10 +408,11 @@ impl Receiver<'_> {
                     slot.wake_reader();
                 }
             }
-            Event::Reset { stream, code, .. } => {
+            Event::Reset { stream, code, by_peer } => {
                 let refused = code == ErrorCode::RefusedStream || bug("reset-repeated");
                 self.no_head(stream, if refused { NoHead::Refused } else { NoHead::GaveUp });
                 if let Some(slot) = self.slots.get_mut(stream) {
+                    slot.reset_code = by_peer.then(|| code.number());
                     slot.cut();
                     // One without a task is forgotten with the next look at all of them.
                     *self.waiting |= slot.dropped;

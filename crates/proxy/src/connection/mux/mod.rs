@@ -197,6 +197,11 @@ impl Mux {
         self.state.borrow().h2.tally()
     }
 
+    /// The most streams that the peer takes at once; 0: it sets no limit.
+    pub fn streams_limit(&self) -> u32 {
+        self.state.borrow().h2.remote_settings().max_concurrent_streams.unwrap_or(0)
+    }
+
     /// What the peer did that it should not have done (`fc_glitches`).
     pub fn glitches(&self) -> u32 {
         self.state.borrow().h2.glitches()
@@ -449,6 +454,12 @@ impl MuxStream {
         });
         let otherwise = if self.id == NOT_OPEN { NoHead::Refused } else { NoHead::Gone };
         polled.unwrap_or(Poll::Ready(Err(otherwise)))
+    }
+
+    /// Its number, and what the peer said of it, for fetches (`fs.id` and its kin).
+    pub fn seen(&self) -> thalweg_sample::facts::MuxStream {
+        let reset = self.look(None, |slot| slot.reset_code);
+        thalweg_sample::facts::MuxStream { id: self.id, reset }
     }
 
     /// The connection.

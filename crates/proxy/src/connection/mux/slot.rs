@@ -41,6 +41,8 @@ pub struct Slot {
     pub ended: bool,
     /// The peer gave the stream up, or the connection broke.
     pub reset: bool,
+    /// For what the peer gave it up.
+    pub reset_code: Option<u32>,
     /// The peer ended its direction of the connection.
     pub left: bool,
     pub trailers_in: Option<Box<Head>>,
@@ -73,6 +75,7 @@ impl Slot {
             incoming: VecDeque::new(),
             ended,
             reset: false,
+            reset_code: None,
             left: false,
             trailers_in: None,
             heads: VecDeque::new(),
