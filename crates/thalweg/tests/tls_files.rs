@@ -207,3 +207,63 @@ fn keys_are_opened_by_what_a_program_says() {
         assert!(refusal.is_none_or(|words| said.contains(words)), "{command}: {said}");
     }
 }
+
+/// A certificate that is not there yet may be stood in for by one that nobody takes for another, until its file comes.
+#[test]
+fn certificates_are_made_where_there_are_none() {
+    let authority = Authority::new("Root");
+    let there = authority.issue_as("there.pem", &template("there"));
+    let (rsa, ecdsa) = (authority.path("rsa.pem"), authority.path("ecdsa.pem"));
+    let text = format!(
+        "crt-store\nload crt {there} generate-dummy on\nload crt {rsa} generate-dummy on\n\
+         load crt {ecdsa} generate-dummy on keytype ECDSA curves P-256 alias curve\n\
+         frontend fe\nbind <@fe> ssl crt {there} strict-sni\nbind <@rsa> ssl crt {rsa}\nbind <@ecdsa> ssl crt @/curve\n\
+         http-request return status 200\n"
+    );
+    let proxy =
+        Setup::http(&text).global("stats socket <@dir>/cli level admin\ncrt-watch on\n").start("epoll");
+    for (name, algorithm, subject) in [
+        (&there, "EC256", "there"),
+        (&rsa, "RSA2048", "expired"),
+        (&"@/curve".to_owned(), "EC256", "expired"),
+    ] {
+        let shown = proxy.tell("cli", &format!("show ssl cert {name}"));
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines.contains(&&*format!("Algorithm: {algorithm}")), "{shown}");
+        assert!(lines.contains(&&*format!("Subject: /CN={subject}")), "{shown}");
+    }
+    let key = |listener| {
+        let mut conn = Conn::connect(proxy.addr(listener)).encrypt(&client(|_| {}), None);
+        let leaf = conn.tls().facts.peer[0].clone();
+        (leaf.not_after < now(), leaf.key_kind_and_size())
+    };
+    assert_eq!(key("rsa"), (true, Some("RSA2048".to_owned())));
+    assert_eq!(key("ecdsa"), (true, Some("EC256".to_owned())));
+    authority.issue_as("rsa.pem", &template("here-it-is"));
+    eventually("the file is served", || (key("rsa") == (false, Some("EC256".to_owned()))).then_some(()));
+
+    for (words, why) in [
+        ("keytype RSA", "keyword 'keytype', 'bits' and 'curves' require 'generate-dummy' set to 'on'"),
+        ("generate-dummy off", "unable to stat SSL certificate from file"),
+        ("generate-dummy maybe", "cannot parse 'generate-dummy' value 'maybe', 'on' or 'off' is expected."),
+        ("generate-dummy on keytype DSA", "keyword 'keytype' requires either 'RSA' or 'ECDSA'."),
+        ("generate-dummy on bits many", "cannot parse 'bits' value 'many', an integer is expected."),
+        ("generate-dummy on bits 100", "'bits' : a key of 100 bits cannot be made; 2048, 3072 and 4096 can."),
+        (
+            "generate-dummy on keytype ECDSA curves x",
+            "unsupported curves 'x'. P-256 and P-384 are supported.",
+        ),
+        ("domains a.b", "'domains' is not supported: there is no ACME client."),
+    ] {
+        let file = authority.path("cfg");
+        let store = format!("crt-store\nload crt {} {words}\n", authority.path("nowhere.pem"));
+        std::fs::write(
+            &file,
+            format!("{store}frontend fe\nmode http\ntimeout client 1s\nbind 127.0.0.1:1\n"),
+        )
+        .unwrap();
+        let output = program().args(["-c", "-f", &file]).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains(why), "{words}: {told}");
+    }
+}

@@ -1,7 +1,8 @@
 //! Files that list certificates (`crt-list`): a certificate per line, options in brackets, names that it is for.
 
-use crate::certificate::Parts;
+use crate::certificate::{DummyWords, Parts};
 use crate::options::words::{Read, Words};
+use crate::x509::make::NewKey;
 
 /// The longest file that is read, in lines.
 const LINES_MAX: usize = 1_000_000;
@@ -222,48 +223,51 @@ pub struct Load {
     pub alias: Option<String>,
     pub ocsp_update: Option<bool>,
     pub jwt: Option<bool>,
+    /// The key of the certificate that is made if there is none (`generate-dummy`).
+    pub made: Option<NewKey>,
 }
 
 impl Load {
     /// Reads the words after `load`. An error is in the reference's words, without `parsing [file:line] : `.
     pub fn parse(words: &[&str]) -> Result<Load, String> {
         let mut load = Load::default();
-        let mut certificate = None;
+        let (mut certificate, mut dummy) = (None, DummyWords::default());
         for pair in words.chunks(2) {
             let (word, value) = (pair[0], pair.get(1).copied());
-            let needs = || {
-                value
-                    .map(str::to_owned)
-                    .ok_or_else(|| format!("'load {word}' in section 'crt-store': missing value."))
+            let needs =
+                || value.ok_or_else(|| format!("'load {word}' in section 'crt-store': missing value."));
+            let switch = || match value {
+                Some("on") => Ok(true),
+                Some("off") => Ok(false),
+                other => {
+                    let other = other.unwrap_or_default();
+                    Err(format!("cannot parse '{word}' value '{other}', 'on' or 'off' is expected."))
+                }
             };
             match word {
-                "crt" => certificate = Some(needs()?),
-                "key" => load.parts.key = Some(needs()?),
-                "ocsp" => load.parts.ocsp = Some(needs()?),
-                "issuer" => load.parts.issuer = Some(needs()?),
-                "sctl" => load.parts.sctl = Some(needs()?),
-                "alias" => load.alias = Some(needs()?),
-                "ocsp-update" | "jwt" => {
-                    let on = match value {
-                        Some("on") => true,
-                        Some("off") => false,
-                        other => {
-                            let other = other.unwrap_or_default();
-                            return Err(format!(
-                                "cannot parse '{word}' value '{other}', 'on' or 'off' is expected."
-                            ));
-                        }
-                    };
-                    *if word == "jwt" { &mut load.jwt } else { &mut load.ocsp_update } = Some(on);
-                }
-                "acme" | "domains" | "ips" | "generate-dummy" | "keytype" | "bits" | "curves" => {
-                    return Err(format!("'load {word}' in section 'crt-store': '{word}' is not supported."));
+                "crt" => certificate = Some(needs()?.to_owned()),
+                "key" => load.parts.key = Some(needs()?.to_owned()),
+                "ocsp" => load.parts.ocsp = Some(needs()?.to_owned()),
+                "issuer" => load.parts.issuer = Some(needs()?.to_owned()),
+                "sctl" => load.parts.sctl = Some(needs()?.to_owned()),
+                "alias" => load.alias = Some(needs()?.to_owned()),
+                "ocsp-update" => load.ocsp_update = Some(switch()?),
+                "jwt" => load.jwt = Some(switch()?),
+                "generate-dummy" => dummy.on = switch()?,
+                "keytype" => dummy.kind = Some(needs()?),
+                "bits" => dummy.bits = Some(needs()?),
+                "curves" => dummy.curve = Some(needs()?),
+                "acme" | "domains" | "ips" => {
+                    return Err(format!(
+                        "'load {word}' in section 'crt-store': '{word}' is not supported: there is no ACME client."
+                    ));
                 }
                 other => {
                     return Err(format!("'load {other}' in section 'crt-store': unknown keyword '{other}'."));
                 }
             }
         }
+        load.made = dummy.key()?;
         load.parts.certificate = certificate.ok_or_else(|| {
             "'load' in section 'crt-store': mandatory 'crt' parameter not found.".to_owned()
         })?;

@@ -210,7 +210,8 @@ impl<'a, 'l> Loading<'a, 'l> {
         for store in std::mem::take(&mut cx.stores) {
             for one in store.loads {
                 let loader = CertificateLoader { files: &self.files, options: &self.load };
-                match loader.load_parts(&one.name, &one.parts) {
+                let now = self.clock.now() as i64;
+                match loader.load_or_make(&one.name, &one.parts, one.made, now) {
                     Ok(credential) => {
                         self.live.add_credential(Arc::new(credential));
                         self.live.declare(&one.name, one.keywords, true);

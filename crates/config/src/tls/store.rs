@@ -6,6 +6,7 @@ use thalweg_syntax::{Diagnostic, Line, Span, did_you_mean};
 use thalweg_tls::certificate::Parts;
 use thalweg_tls::crt_list::{self, Load};
 use thalweg_tls::live::Keywords;
+use thalweg_tls::x509::make::NewKey;
 
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, at_most, fail};
@@ -27,6 +28,8 @@ pub(crate) struct Loaded {
     pub name: String,
     pub parts: Parts,
     pub keywords: Keywords,
+    /// The key of the certificate that is made if there is none.
+    pub made: Option<NewKey>,
     pub span: Span,
 }
 
@@ -86,7 +89,7 @@ fn load(cx: &mut Cx<'_>, draft: &mut StoreDraft, line: &Line) -> Outcome {
     if draft.loads.iter().any(|known| known.name == name) {
         return Err(fail(line, 1, format!("'load' in section 'crt-store': '{name}' is already defined.")));
     }
-    draft.loads.push(Loaded { name, parts, keywords, span });
+    draft.loads.push(Loaded { name, parts, keywords, made: read.made, span });
     Ok(())
 }
 

@@ -114,7 +114,7 @@ impl LoadError {
         LoadError::new(path, format!("unable to stat SSL certificate from file '{path}' : {why}."))
     }
 
-    fn unreadable(path: &str, why: &str) -> LoadError {
+    pub(super) fn unreadable(path: &str, why: &str) -> LoadError {
         LoadError::new(path, format!("unable to load certificate from file '{path}': {why}."))
     }
 
@@ -256,7 +256,7 @@ impl Loader<'_> {
         self.assemble(name, &bytes, parts, parts.key.is_some())
     }
 
-    fn assemble(
+    pub(super) fn assemble(
         &self,
         name: &str,
         bytes: &[u8],

@@ -1,9 +1,11 @@
 //! Certificates with their keys: loading them, and what a handshake needs of them.
 
+mod dummy;
 mod key;
 mod load;
 mod passphrase;
 
+pub use dummy::DummyWords;
 pub use key::{KeyError, KeyKind, Material, PrivateKey};
 pub(crate) use load::certificates;
 pub use load::{ChainFile, Extra, LoadError, LoadOptions, Loader, Parts};

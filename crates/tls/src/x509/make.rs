@@ -1,4 +1,4 @@
-//! Making certificates: for `generate-certificates`, and for tests, which want odd ones.
+//! Making certificates: for `generate-certificates` and `generate-dummy`, and for tests, which want odd ones.
 
 use aws_lc_rs::digest::{Digest, SHA256, SHA384, digest};
 use aws_lc_rs::encoding::AsDer;
@@ -20,6 +20,8 @@ pub enum NewKey {
     P256,
     P384,
     Rsa2048,
+    Rsa3072,
+    Rsa4096,
 }
 
 /// A key pair that signs certificates, or is certified.
@@ -49,6 +51,11 @@ impl MadeKey {
             let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref()).map_err(|_| NoEntropy)?;
             Ok((pair, document.as_ref().to_vec()))
         };
+        let rsa = |size| -> Result<(Pair, Vec<u8>), NoEntropy> {
+            let pair = RsaKeyPair::generate(size).map_err(|_| NoEntropy)?;
+            let der = pair.as_der().map_err(|_| NoEntropy)?.as_ref().to_vec();
+            Ok((Pair::Rsa(pair), der))
+        };
         let (pair, pkcs8) = match kind {
             NewKey::P256 => {
                 ecdsa(&ECDSA_P256_SHA256_ASN1_SIGNING).map(|(pair, der)| (Pair::P256(pair), der))?
@@ -56,11 +63,9 @@ impl MadeKey {
             NewKey::P384 => {
                 ecdsa(&ECDSA_P384_SHA384_ASN1_SIGNING).map(|(pair, der)| (Pair::P384(pair), der))?
             }
-            NewKey::Rsa2048 => {
-                let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(|_| NoEntropy)?;
-                let der = pair.as_der().map_err(|_| NoEntropy)?.as_ref().to_vec();
-                (Pair::Rsa(pair), der)
-            }
+            NewKey::Rsa2048 => rsa(KeySize::Rsa2048)?,
+            NewKey::Rsa3072 => rsa(KeySize::Rsa3072)?,
+            NewKey::Rsa4096 => rsa(KeySize::Rsa4096)?,
         };
         Ok(MadeKey { pair, pkcs8 })
     }
