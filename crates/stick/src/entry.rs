@@ -33,24 +33,30 @@ pub(crate) const fn trackers(holders: u32) -> u32 {
 
 /// An entry that is looked at: it stays an entry until this is dropped.
 pub struct Entry<'t> {
-    pub(crate) table: &'t Table,
-    pub(crate) at: u32,
+    values: Values<'t>,
 }
 
 impl<'t> Entry<'t> {
+    /// One that is held by one who looks.
+    #[inline]
+    pub(crate) fn held(values: Values<'t>) -> Entry<'t> {
+        Entry { values }
+    }
+
     /// Its values.
+    #[inline]
     pub fn values(&self) -> Values<'t> {
-        self.table.values_at(self.at)
+        self.values
     }
 
     /// Its number, which it keeps as long as it is in the table. What `ptr` of the CLI is made of.
     pub fn number(&self) -> u32 {
-        self.at
+        self.values.at
     }
 
     /// Puts its deadline off: it was used.
     pub fn touch(&self, now_ms: u64) {
-        self.table.touch(self.at, now_ms);
+        self.values.touch(now_ms);
     }
 
     /// Makes who looks one who tracks, in one step: the entry is held throughout.
@@ -64,7 +70,7 @@ impl<'t> Entry<'t> {
 
     /// Keeps it, without a connection being counted.
     pub fn keep(self, local: &Local) -> Held {
-        debug_assert!(std::ptr::eq::<Table>(self.table, &**local));
+        debug_assert!(std::ptr::eq::<Table>(self.values.table, &**local));
         Held { table: local.clone(), at: self.begin_tracking().at }
     }
 }
@@ -95,6 +101,7 @@ impl Drop for Held {
 }
 
 impl Drop for Entry<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.values().words.narrow[header::HOLDERS].fetch_sub(LOOKER, Ordering::AcqRel);
     }

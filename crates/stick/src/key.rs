@@ -2,6 +2,11 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::sync::{AtomicU32, Ordering};
+
+/// The longest key that a thread remembers the entry of.
+const MARKED_MAX: usize = 64;
+
 /// The kind of keys of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
@@ -86,15 +91,39 @@ impl<'k> Key<'k> {
         })
     }
 
-    /// A word that tells short keys apart mostly, and those of four bytes always; `None` for other ones.
+    /// A word that tells short keys apart mostly, and those of four bytes always; `None` for long ones. It costs less than a
+    /// hash, and may be steered: who finds the entry of another key looks for its own.
     #[inline]
     pub(crate) fn mark(&self) -> Option<u32> {
         if let Ok(four) = <[u8; 4]>::try_from(self.bytes) {
             return Some(u32::from_ne_bytes(four));
         }
-        let sixteen = u128::from_ne_bytes(<[u8; 16]>::try_from(self.bytes).ok()?);
-        let eight = (sixteen >> 64) as u64 ^ sixteen as u64;
-        Some((eight >> 32) as u32 ^ eight as u32)
+        if self.bytes.len() > MARKED_MAX {
+            return None;
+        }
+        let (eights, rest) = self.bytes.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let mix = |mark: u64, eight: &[u8; 8]| {
+            (mark ^ u64::from_ne_bytes(*eight)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+        };
+        Some(mix(eights.iter().fold(self.bytes.len() as u64, mix), &last) as u32)
+    }
+
+    /// Whether these are the words of its bytes, followed by zeros.
+    #[inline]
+    pub(crate) fn is_in(&self, words: &[AtomicU32]) -> bool {
+        let (fours, rest) = self.bytes.as_chunks::<4>();
+        let Some((whole, others)) = words.split_at_checked(fours.len()) else { return false };
+        let same =
+            |(word, four): (&AtomicU32, &[u8; 4])| word.load(Ordering::Acquire) == u32::from_ne_bytes(*four);
+        if !whole.iter().zip(fours).all(same) {
+            return false;
+        }
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        let Some((first, zeros)) = others.split_first() else { return rest.is_empty() };
+        same((first, &last)) && zeros.iter().all(|word| word.load(Ordering::Acquire) == 0)
     }
 
     /// A hash that who does not know the seed cannot steer.
@@ -156,5 +185,34 @@ mod tests {
             buckets[hash as usize & 0xffff] += 1;
         }
         assert!(buckets.iter().all(|n| *n < 12), "{:?}", buckets.iter().max());
+    }
+
+    /// A key is in its own words and in no others, whatever is left of the last one.
+    #[test]
+    fn words_are_those_of_one_key() {
+        let bytes: Vec<u8> = (1..30).collect();
+        for len in 0..bytes.len() {
+            let key = KeyType::String(64).key(&bytes[..len]).unwrap();
+            let words: Vec<AtomicU32> = key.words().chain([0; 2]).map(AtomicU32::new).collect();
+            assert!(key.is_in(&words), "{len}");
+            assert!(key.is_in(&words[..len.div_ceil(4)]), "{len}");
+            assert!(len == 0 || !key.is_in(&words[..len.div_ceil(4) - 1]), "{len}");
+            for word in &words {
+                let was = word.load(Ordering::Acquire);
+                word.store(was ^ 0x8000_0000, Ordering::Release);
+                assert!(!key.is_in(&words), "{len}");
+                word.store(was, Ordering::Release);
+            }
+        }
+    }
+
+    #[test]
+    fn marks_tell_short_keys_apart() {
+        let mark = |text: &str| KeyType::String(100).key(text.as_bytes()).unwrap().mark();
+        let marks = ["", "a", "b", "ab", "abc\0", "abcdefgh", "abcdefghi", "bcdefgha"].map(mark);
+        for (i, one) in marks.iter().enumerate() {
+            assert!(one.is_some() && !marks[..i].contains(one), "{i}");
+        }
+        assert_eq!(mark(&"x".repeat(65)), None);
     }
 }

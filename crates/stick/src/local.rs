@@ -59,7 +59,7 @@ impl Local {
     /// When there is no room.
     pub fn entry(&self, key: Key, now_ms: u64) -> Result<Entry<'_>, Refused> {
         match self.recall(key, LOOKER, now_ms) {
-            Some(values) => Ok(Entry { table: self, at: values.at }),
+            Some(values) => Ok(Entry::held(values)),
             None => self.find_and_remember(key, now_ms),
         }
     }

@@ -245,7 +245,8 @@ impl Table {
             Probe::Absent => return None,
             // As long as nothing was taken away, it is still the entry that was found.
             Probe::Found { at, version } => self.hold(at).filter(|entry| {
-                self.shard(hash).version.load(Ordering::Acquire) == version || self.is_key(entry.at, key)
+                self.shard(hash).version.load(Ordering::Acquire) == version
+                    || self.is_key(entry.number(), key)
             }),
             Probe::Unsure => None,
         };
@@ -294,14 +295,14 @@ impl Table {
         let bucket = self.bucket(tag);
         words[header::NEXT].store(bucket.load(Ordering::Relaxed), Ordering::Release);
         bucket.store(at + 1, Ordering::Release);
-        Ok(Entry { table: self, at })
+        Ok(Entry::held(self.values_at(at)))
     }
 
     /// Takes an entry away. False, and nothing done, when somebody else holds it.
     pub fn remove(&self, entry: Entry) -> bool {
         let tag = entry.values().words.narrow[header::TAG].load(Ordering::Acquire);
         let mut queue = self.lock(u64::from(tag));
-        let done = self.take_away(&mut queue, entry.at, LOOKER);
+        let done = self.take_away(&mut queue, entry.number(), LOOKER);
         if done {
             // It is no entry any more: nothing is held.
             std::mem::forget(entry);
@@ -381,18 +382,18 @@ impl Table {
         {
             return false;
         }
-        let mut given = key.words();
-        words[..content].iter().all(|word| word.load(Ordering::Acquire) == given.next().unwrap_or(0))
+        key.is_in(&words[..content])
     }
 
     /// Holds an entry that was found, if it still is one.
     #[inline]
     pub(crate) fn hold(&self, at: u32) -> Option<Entry<'_>> {
-        let holders = &self.arena.entry(at).narrow[header::HOLDERS];
+        let values = self.values_at(at);
+        let holders = &values.words.narrow[header::HOLDERS];
         let mut seen = holders.load(Ordering::Acquire);
         while seen & GONE == 0 {
             match holders.compare_exchange_weak(seen, seen + LOOKER, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(Entry { table: self, at }),
+                Ok(_) => return Some(Entry::held(values)),
                 Err(now) => seen = now,
             }
         }

@@ -724,7 +724,12 @@ fn check_target(target: &[u8]) -> Result<(), RewriteError> {
 }
 
 fn check_value(value: &[u8]) -> Result<(), RewriteError> {
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
+    // Numbers and words are looked at faster than a search begins.
+    let is_bad = match value.len() {
+        ..16 => value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)),
+        _ => memchr::memchr3(b'\r', b'\n', 0, value).is_some(),
+    };
+    if is_bad {
         return Err(RewriteError::Invalid);
     }
     Ok(())
