@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adaptive;
 pub mod algorithm;
 pub mod answer_times;
 pub mod balancer;

@@ -67,7 +67,7 @@ impl Outcomes {
     }
 
     /// Microseconds that an answer took on average.
-    fn average_us(self) -> u64 {
+    pub(crate) fn average_us(self) -> u64 {
         self.answer_us / self.successes().max(1)
     }
 }

@@ -58,6 +58,7 @@ pub const DYNAMIC_OPTIONS: &[&str] = &[
     "verify",
     "verifyhost",
     "backup",
+    "adaptive-maxconn",
     "cookie",
     "disabled",
     "error-limit",

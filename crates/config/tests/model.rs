@@ -291,6 +291,11 @@ fn server_settings() {
     check("backup no-backup", |s| !s.backup);
     check("maxconn 5 minconn 2 maxqueue 9", |s| (s.maxconn, s.minconn, s.maxqueue) == (5, 2, 9));
     check("minconn 9 maxconn 5", |s| s.maxconn == 9);
+    check("maxconn 5 minconn 2", |s| s.follows_load());
+    check("maxconn 5", |s| !s.follows_load());
+    check("maxconn 5 adaptive-maxconn", |s| (s.maxconn, s.minconn, s.follows_load()) == (5, 1, false));
+    check("adaptive-maxconn minconn 3 maxconn 2", |s| (s.maxconn, s.minconn) == (3, 3));
+    check("maxconn 5 adaptive-maxconn no-adaptive-maxconn", |s| s.minconn == 0);
     check("cookie abc id 8", |s| s.cookie.as_deref() == Some("abc") && s.uid == 8);
     check("send-proxy", |s| s.send_proxy == ProxyHeader::V1);
     check(

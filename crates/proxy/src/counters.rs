@@ -247,7 +247,7 @@ counters! {
         h2_stream_errors,
         h2_resets_sent,
         h2_goaways_sent,
-        /// For `option outlier-detection`: requests whose outcome is known, those of them that failed, and the microseconds
+        /// For `option outlier-detection` and `adaptive-maxconn`: requests whose outcome is known, those of them that failed, and the microseconds
         /// that the answers of the others took.
         outcomes,
         failed_outcomes,

@@ -166,7 +166,7 @@ pub const ONLY_FRONTEND: &[&str] = &[
 
 /// The counters of modules, after the fixed columns: `<module>_<name>`. Frontends and backends have them, and those of TLS
 /// listeners and servers, too.
-pub static EXTRA: [Column; 45] = [
+pub static EXTRA: [Column; 46] = [
     c("h2_headers_rcvd", "MCPV", "HEADERS frames received"),
     c("h2_data_rcvd", "MCPV", "DATA frames received"),
     c("h2_settings_rcvd", "MCPV", "SETTINGS frames received"),
@@ -200,6 +200,7 @@ pub static EXTRA: [Column; 45] = [
     c("lb_refused_retries", "MCPV", "Repetitions that the budget did not pay for"),
     c("lb_hedges", "MCPV", "Requests of which a second server was asked"),
     c("lb_hedges_won", "MCPV", "Requests that the second server answered"),
+    c("lb_maxconn", "MLPV", "Limit that follows how long answers take"),
     // Ours: connections that ended for too much of something, in the order of `Excess::index`.
     c("h2_ended_rapid_reset", "MCPV", "HTTP/2 connections ended for requests that were taken back"),
     c("h2_ended_forced_reset", "MCPV", "HTTP/2 connections ended for breaches that end streams"),

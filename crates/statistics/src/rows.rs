@@ -112,9 +112,10 @@ const EJECTIONS: usize = CHOICE + 1;
 const REFUSED_RETRIES: usize = CHOICE + 2;
 const HEDGES: usize = CHOICE + 3;
 const HEDGES_WON: usize = CHOICE + 4;
+const ADAPTED_LIMIT: usize = CHOICE + 5;
 
 /// Where the reasons for which connections of HTTP/2 ended begin.
-const ENDED: usize = CHOICE + 5;
+const ENDED: usize = CHOICE + 6;
 
 /// What was counted of HTTP/2.
 struct H2 {
@@ -439,6 +440,9 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     if proxy.rare().outliers.is_some() {
         row.set(EJECTED, U64(backend.is_ejected(server.id).into()));
         row.set(EJECTIONS, sums.wide(|c| &c.ejections));
+    }
+    if let Some(limit) = backend.adaptive_limit(server.id) {
+        row.set(ADAPTED_LIMIT, U32(limit));
     }
     hedges(&mut row, proxy, &sums);
     row.handshakes(&sums);

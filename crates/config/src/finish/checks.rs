@@ -263,11 +263,24 @@ fn needs_http(cx: &mut Cx<'_>, b: &mut Building) {
 pub(crate) fn server(cx: &mut Cx<'_>, b: &mut Building, index: usize) {
     let backend = std::sync::Arc::clone(&b.p.name);
     let server = &mut b.p.servers[index];
-    if server.minconn >= server.maxconn {
+    if server.rare().adaptive_maxconn {
+        server.maxconn = server.maxconn.max(server.minconn);
+        server.minconn = server.minconn.max(1);
+        if server.maxconn == 0 {
+            let message = format!(
+                "[{}:{}] : 'server {backend}/{}' : 'adaptive-maxconn' needs a 'maxconn', above which the limit does not grow.",
+                server.file, server.line, server.name
+            );
+            cx.diagnostics.push(Diagnostic::new(Severity::Alert, Lead::Bare, None, message));
+        }
+    } else if server.minconn >= server.maxconn {
         // A minimum alone is both limits at once: nothing follows the load.
         (server.maxconn, server.minconn) = (server.minconn.max(server.maxconn), 0);
     }
     let place = format!("[{}:{}]", server.file, server.line);
+    if server.rare().adaptive_maxconn {
+        b.p.rare_mut().adapts_limits = true;
+    }
     if b.p.servers[index].rare().tfo {
         let on = &b.p.retry_on;
         if !(on.conn_failure && on.empty_response && on.response_timeout) {

@@ -121,6 +121,8 @@ pub struct RareSettings {
     pub hedge: Option<HedgeDelay>,
     /// How servers are found that are worse than the others (`option outlier-detection`).
     pub outliers: Option<OutlierDetection>,
+    /// A server has, or had, a limit that follows how long its answers take (`adaptive-maxconn`).
+    pub adapts_limits: bool,
     /// Idle server connections that one session keeps for itself, at most (`max-session-srv-conns`), if a line says.
     pub session_srv_conns: Option<u32>,
     /// Where this process is, as far as its servers are concerned (`zone`).
@@ -137,11 +139,17 @@ impl RareSettings {
         retry_budget: None,
         hedge: None,
         outliers: None,
+        adapts_limits: false,
         session_srv_conns: None,
         zone: None,
         presets: None,
         added: None,
     };
+
+    /// Whether the outcomes of requests are counted, as somebody judges servers by them.
+    pub fn counts_outcomes(&self) -> bool {
+        self.outliers.is_some() || self.adapts_limits
+    }
 }
 
 /// `zone`: requests stay with servers of the same zone while there are enough of them.
@@ -216,8 +224,8 @@ impl Proxy {
     /// Whether the outcome of each request is asked for, as it says something of its server.
     #[inline]
     pub fn learns(&self) -> bool {
-        let watches = |rare: &Arc<RareSettings>| rare.outliers.is_some();
-        self.balance.algo.measures_servers() || self.extra.as_ref().is_some_and(watches)
+        let counts = |rare: &Arc<RareSettings>| rare.counts_outcomes();
+        self.balance.algo.measures_servers() || self.extra.as_ref().is_some_and(counts)
     }
 
     pub(crate) fn rare_mut(&mut self) -> &mut RareSettings {
@@ -262,6 +270,9 @@ impl Proxy {
     /// To be called when a server was put into the list or taken out of it.
     pub fn reindex(&mut self) {
         self.server_places = Places::of(self.servers.iter().map(|server| server.id.0));
+        if self.servers.iter().any(|server| server.rare().adaptive_maxconn) {
+            self.rare_mut().adapts_limits = true;
+        }
     }
 }
 

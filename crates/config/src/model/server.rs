@@ -65,6 +65,8 @@ pub struct SlowSettings {
     /// Prefix of a `Location` sent to the client instead of forwarding GET and HEAD.
     pub redir: Option<Arc<str>>,
     pub slowstart_ms: u32,
+    /// `maxconn` follows how long answers take, down to `minconn`.
+    pub adaptive_maxconn: bool,
     pub tcp_ut_ms: u32,
     /// Time between pings of connections without streams, in milliseconds, 0 for none.
     pub idle_ping_ms: u32,
@@ -124,6 +126,11 @@ impl Server {
         self.tls.as_deref().filter(|tls| tls.line.as_ref().map_or(tls.ssl, |line| line.is_on()))
     }
 
+    /// Whether its `maxconn` depends on how many requests its backend has.
+    pub fn follows_load(&self) -> bool {
+        self.minconn != 0 && !self.rare().adaptive_maxconn
+    }
+
     /// The settings few servers have, at their defaults when none was given.
     pub fn rare(&self) -> &SlowSettings {
         static NONE: SlowSettings = SlowSettings::NONE;
@@ -136,6 +143,7 @@ impl SlowSettings {
         source: None,
         redir: None,
         slowstart_ms: 0,
+        adaptive_maxconn: false,
         tcp_ut_ms: 0,
         idle_ping_ms: 0,
         tfo: false,

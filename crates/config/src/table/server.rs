@@ -14,6 +14,11 @@ use crate::tls;
 
 /// Every option of a server, in alphabetical order.
 pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
+    works(
+        "adaptive-maxconn",
+        "The limit on concurrent requests follows how long answers take.",
+        Flag(|d| rare(d).adaptive_maxconn = true),
+    ),
     works("addr", "Address of health checks.", Reads(o::check_addr)),
     works("agent-addr", "Address of the agent.", Reads(s::agent_addr)),
     works("agent-check", "An agent is asked about the server.", Flag(|d| s::agent(d).asked = true)),
@@ -195,6 +200,15 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     ),
     works("name", "Name of a preset; of `default-server` only.", Reads(o::in_front)),
     not_yet("namespace", "Network namespace.", why::NAMESPACE),
+    works(
+        "no-adaptive-maxconn",
+        "The limit on concurrent requests does not follow answers.",
+        Flag(|d| {
+            if d.server.extra.is_some() {
+                rare(d).adaptive_maxconn = false;
+            }
+        }),
+    ),
     works(
         "no-agent-check",
         "No agent is asked.",

@@ -9,7 +9,7 @@ use thalweg_runtime::{clock, current_task, timer};
 use thalweg_sample::facts::{self, StreamFacts};
 
 use super::outliers::{self, Failure};
-use super::{Backend, Grant, Slot};
+use super::{Backend, Grant, Slot, adaptive};
 use crate::worker::Worker;
 
 /// Why a stream got no server.
@@ -111,6 +111,7 @@ pub fn answered(worker: &Worker, proxy: &Proxy, server: ServerId, after_us: i64)
             .with_view(proxy.id, |view| view.estimates.answered(server.0, us, clock::now_us().cast_signed()));
     }
     outliers::went_well(worker, proxy, server, us);
+    adaptive::look_when_due(worker, proxy, server);
 }
 
 /// A request that may be hedged was answered after so many microseconds, by whichever server: what `option hedge p95` goes by.
@@ -131,6 +132,7 @@ pub fn failed(worker: &Worker, proxy: &Proxy, server: ServerId, how: Failure) {
         worker.with_view(proxy.id, |view| view.estimates.failed(server.0, clock::now_us().cast_signed()));
     }
     outliers::failed(worker, proxy, server, how);
+    adaptive::look_when_due(worker, proxy, server);
 }
 
 /// Where a stream must go.

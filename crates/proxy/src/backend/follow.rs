@@ -44,7 +44,7 @@ impl Backend {
     pub(crate) fn reconfigure_server(&self, proxy: &Proxy, before: &Server, now: &Server) {
         let state = self.state(now.id);
         state.reconfigure(before, now);
-        if now.minconn != 0 {
+        if now.follows_load() {
             self.has_minconn.store(true, Ordering::SeqCst);
         }
         if now.maxconn != 0 {

@@ -1,5 +1,6 @@
 //! The live state of one backend: its load balancer, its servers, its queues. Shared by all threads.
 
+mod adaptive;
 pub mod algorithm;
 pub mod assign;
 pub mod connect;
@@ -195,7 +196,7 @@ impl Backend {
             numbers: FreeNumbers::from(specs.len() as u32),
             configured: specs.len() as u32,
             first_flat,
-            has_minconn: AtomicBool::new(proxy.servers.iter().any(|s| s.minconn != 0)),
+            has_minconn: AtomicBool::new(proxy.servers.iter().any(|s| s.follows_load())),
             queue: Queue::new(),
             queue_max: AtomicU32::new(0),
             waiting: Mutex::default(),
@@ -298,7 +299,7 @@ impl Backend {
     /// it.
     pub(crate) fn admit(&self, proxy: &Proxy, server: &Server, flat: u32, since: u64) {
         self.state(server.id).begin(server, flat, since);
-        if server.minconn != 0 {
+        if server.follows_load() {
             self.has_minconn.store(true, Ordering::SeqCst);
         }
         if server.maxconn != 0 || goes_by_load(proxy) {
@@ -386,9 +387,9 @@ impl Backend {
 
     /// Requests a server may serve at once now; 0 for no limit.
     pub fn dynamic_maxconn(&self, server: &Server) -> u32 {
-        let maxconn = self.service(server.id).maxconn.load(Ordering::Relaxed);
-        if server.minconn == 0 || server.minconn >= maxconn {
-            return maxconn;
+        let limits = self.state(server.id).limits();
+        if limits.minconn == 0 || limits.minconn >= limits.maxconn {
+            return limits.maxconn;
         }
         self.limit(ServerIndex(server.id.0), self.backend_requests())
     }

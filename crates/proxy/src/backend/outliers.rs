@@ -97,10 +97,12 @@ pub enum Failure {
 
 /// A request went well on a server, whose answer took so many microseconds.
 pub fn went_well(worker: &Worker, be: &Proxy, server: ServerId, us: u64) {
+    if be.rare().counts_outcomes() {
+        let counters = worker.srv_counters(be.id, server);
+        counters.outcomes.add(1);
+        counters.answer_us.add(us);
+    }
     let Some(rules) = &be.rare().outliers else { return };
-    let counters = worker.srv_counters(be.id, server);
-    counters.outcomes.add(1);
-    counters.answer_us.add(us);
     let backend = worker.backend(be.id);
     let watched = &backend.state(server).watched;
     // Written only where there is something to forget.
@@ -113,10 +115,12 @@ pub fn went_well(worker: &Worker, be: &Proxy, server: ServerId, us: u64) {
 /// A request failed on a server.
 #[cold]
 pub fn failed(worker: &Worker, be: &Proxy, server: ServerId, how: Failure) {
+    if be.rare().counts_outcomes() {
+        let counters = worker.srv_counters(be.id, server);
+        counters.outcomes.add(1);
+        counters.failed_outcomes.add(1);
+    }
     let Some(rules) = &be.rare().outliers else { return };
-    let counters = worker.srv_counters(be.id, server);
-    counters.outcomes.add(1);
-    counters.failed_outcomes.add(1);
     let backend = worker.backend(be.id);
     let watched = &backend.state(server).watched;
     let errors = watched.errors.fetch_add(1, Ordering::Relaxed).saturating_add(1);
@@ -178,7 +182,7 @@ fn compare(worker: &Worker, proxy: ProxyId) {
 }
 
 /// What all threads counted of a server.
-fn outcomes(instance: &Instance, proxy: ProxyId, server: ServerId) -> Outcomes {
+pub(super) fn outcomes(instance: &Instance, proxy: ProxyId, server: ServerId) -> Outcomes {
     let index = instance.server_index(proxy, server);
     let of = |counter: fn(&Counters) -> &Counter| instance.servers.sum(index, counter);
     Outcomes {

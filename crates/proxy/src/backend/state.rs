@@ -11,6 +11,7 @@ use thalweg_balance::{Limits, Queue};
 use thalweg_config::model::{ProxyId, Server, ServerId};
 use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 
+use super::adaptive::Adaptive;
 use super::health::Reports;
 use super::outliers::Watched;
 use super::standing::{Past, Standing};
@@ -24,6 +25,8 @@ pub(crate) struct ServerState {
     /// The first snapshot that has it.
     pub since: AtomicU64,
     minconn: AtomicU32,
+    /// What takes the place of both limits.
+    pub adaptive: Adaptive,
     pub maxqueue: AtomicU32,
     pub service: Service,
     backup: AtomicBool,
@@ -57,6 +60,7 @@ impl Default for ServerState {
             flat: AtomicU32::new(0),
             since: AtomicU64::new(0),
             minconn: AtomicU32::new(0),
+            adaptive: Adaptive::default(),
             maxqueue: AtomicU32::new(0),
             service: Service::new(),
             backup: AtomicBool::new(false),
@@ -103,6 +107,7 @@ impl ServerState {
     /// The limits and the role that a line gives it.
     pub fn set_limits(&self, server: &Server) {
         self.minconn.store(server.minconn, Ordering::Relaxed);
+        self.adaptive.follow(server);
         self.maxqueue.store(server.maxqueue, Ordering::Relaxed);
         self.backup.store(server.backup, Ordering::Relaxed);
     }
@@ -117,6 +122,7 @@ impl ServerState {
         self.up.store(false, Ordering::SeqCst);
         self.weight.store(0, Ordering::SeqCst);
         self.minconn.store(0, Ordering::Relaxed);
+        self.adaptive.end();
         self.backup.store(false, Ordering::Relaxed);
         self.set_tracked(None);
         self.reports.begin(None);
@@ -125,10 +131,11 @@ impl ServerState {
 
     #[inline]
     pub fn limits(&self) -> Limits {
-        Limits {
-            maxconn: self.service.maxconn.load(Ordering::Relaxed),
-            minconn: self.minconn.load(Ordering::Relaxed),
-            maxqueue: self.maxqueue.load(Ordering::Relaxed),
+        let maxconn = self.service.maxconn.load(Ordering::Relaxed);
+        let maxqueue = self.maxqueue.load(Ordering::Relaxed);
+        match self.adaptive.limit() {
+            0 => Limits { maxconn, minconn: self.minconn.load(Ordering::Relaxed), maxqueue },
+            found => Limits { maxconn: found.min(maxconn), minconn: 0, maxqueue },
         }
     }
 
