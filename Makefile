@@ -55,6 +55,12 @@ h2-floods: setup ## Floods of HTTP/2 clients, seconds of each: what each costs, 
 	H2_FLOODS=$(or $(FLOOD_SECONDS),3) THALWEG_TEST_PROGRAM=$(CURDIR)/target/quick/thalweg \
 		$(CARGO) test -p thalweg --test h2_floods what_floods_cost -- --nocapture
 
+.PHONY: chaos
+chaos: setup ## Ten minutes of servers that are killed, stall, reset, lie, get slow and flap, under load (SECONDS=600, SEED=1), with each driver
+	$(CARGO) build --profile quick -p thalweg
+	CHAOS_SECONDS=$(or $(SECONDS),600) CHAOS_SEED=$(or $(SEED),1) \
+		$(CARGO) test --profile quick -p thalweg --test chaos -- --nocapture
+
 .PHONY: simulate
 simulate: setup ## Play the whole proxy in the simulated network (SEEDS=2000, FIRST=1; SEED=n plays one and tells all of it)
 	$(CARGO) build --profile simulate -p thalweg-simulate
