@@ -1,5 +1,6 @@
 //! The client's side: how a `server ... ssl` line is spoken to.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -73,6 +74,40 @@ impl Default for ServerProfile {
     }
 }
 
+impl ServerProfile {
+    /// Equal for profiles by which a server is spoken to in the same way, whichever files what they use is from. Only of use
+    /// within one process.
+    fn fingerprint(&self) -> u64 {
+        let ServerProfile {
+            versions,
+            policy,
+            own,
+            own_schemes,
+            reuse,
+            tickets,
+            early_data,
+            keep_secrets,
+            ..
+        } = self;
+        let schemes =
+            |schemes: &[SignatureScheme]| schemes.iter().map(|s| u16::from(*s)).collect::<Vec<u16>>();
+        let suites = |suites: &[SupportedCipherSuite]| {
+            suites.iter().map(|s| u16::from(s.suite())).collect::<Vec<u16>>()
+        };
+        let groups: Vec<u16> = self.groups.iter().map(|group| u16::from(group.name())).collect();
+        let mut hasher = DefaultHasher::new();
+        (versions.tls12, versions.tls13, suites(&self.ciphers), suites(&self.ciphersuites)).hash(&mut hasher);
+        (groups, &self.alpn, reuse, tickets, early_data, keep_secrets).hash(&mut hasher);
+        (policy.required, policy.trust.fingerprint(), policy.crls.as_ref().map(|crls| crls.fingerprint()))
+            .hash(&mut hasher);
+        (&policy.host, schemes(&policy.schemes), own_schemes.as_deref().map(schemes)).hash(&mut hasher);
+        let chain =
+            |own: &Arc<Credential>| own.chain.iter().map(|one| one.der().to_vec()).collect::<Vec<_>>();
+        own.as_ref().map(chain).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
 /// A `server` line, ready to be connected to. It holds the sessions with that server.
 #[derive(Debug)]
 pub struct ServerContext {
@@ -83,9 +118,16 @@ pub struct ServerContext {
     with_early_data: Option<Arc<ClientConfig>>,
     own: Option<Arc<Credential>>,
     required: bool,
+    /// What it was made of ([`ServerProfile::fingerprint`]).
+    made_of: u64,
 }
 
 impl ServerContext {
+    /// Whether a context made of this profile would treat the server as this one does.
+    pub(crate) fn suits(&self, profile: &ServerProfile) -> bool {
+        self.made_of == profile.fingerprint()
+    }
+
     /// Whether this protocol is offered by ALPN.
     pub fn offers(&self, protocol: &[u8]) -> bool {
         self.config.alpn_protocols.iter().any(|offered| offered == protocol)
@@ -161,8 +203,8 @@ impl ServerContext {
             config.enable_early_data = true;
             Arc::new(config)
         });
-        let (config, own) = (Arc::new(config), profile.own.clone());
-        Ok(ServerContext { id, config, with_early_data, own, required })
+        let (config, own, made_of) = (Arc::new(config), profile.own.clone(), profile.fingerprint());
+        Ok(ServerContext { id, config, with_early_data, own, required, made_of })
     }
 
     /// What the server sees when it asks for a certificate.

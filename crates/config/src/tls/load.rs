@@ -12,7 +12,7 @@ use thalweg_tls::certificate::{ChainFile, Loader as CertificateLoader, Parts};
 use thalweg_tls::crt_list;
 use thalweg_tls::files::{Disk, Files, Stamp, reason};
 use thalweg_tls::generate::Generator;
-use thalweg_tls::live::{Keywords, Live, Refused, ServerUses, Source, read_crls, read_trust};
+use thalweg_tls::live::{Keywords, Live, Refused, ServerLine, ServerUses, Source, read_crls, read_trust};
 use thalweg_tls::options::words::Words;
 use thalweg_tls::pem;
 use thalweg_tls::session::{SessionCache, TicketKeys};
@@ -659,9 +659,11 @@ impl<'a, 'l> Loading<'a, 'l> {
 
     fn servers(&mut self, cx: &mut Cx<'_>, b: &mut Building) {
         let mut servers = std::mem::take(&mut b.p.servers);
+        let followed = cx.options.after.and_then(|after| after.config.find_proxy(b.p.id));
         for server in &mut servers {
             let Some(tls) = server.tls.clone().filter(|tls| tls.used) else { continue };
-            match self.server(cx, &b.p.name, server, &tls) {
+            let before = followed.and_then(|proxy| proxy.server(server.id)?.tls.as_ref()?.line.as_deref());
+            match self.server(cx, &b.p.name, server, (&tls, before)) {
                 Ok(line) => {
                     if let Some(tls) = &mut server.tls {
                         Arc::make_mut(tls).line = line;
@@ -685,8 +687,8 @@ impl<'a, 'l> Loading<'a, 'l> {
         cx: &mut Cx<'_>,
         proxy: &str,
         server: &Server,
-        tls: &ServerTls,
-    ) -> Result<Option<Arc<thalweg_tls::live::ServerLine>>, String> {
+        (tls, before): (&ServerTls, Option<&ServerLine>),
+    ) -> Result<Option<Arc<ServerLine>>, String> {
         let title = format!("'server {proxy}/{}' : ", server.name);
         let mut complete = true;
         for file in &tls.files {
@@ -722,7 +724,7 @@ impl<'a, 'l> Loading<'a, 'l> {
             ca_file: words.ca_file.clone(),
             crl_file: words.crl_file.clone(),
         };
-        self.live.add_server(uses, profile, tls.ssl).map(Some)
+        self.live.add_server(uses, profile, tls.ssl, before).map(Some)
     }
 }
 

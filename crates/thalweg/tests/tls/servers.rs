@@ -1,5 +1,7 @@
 //! Servers: whether they are who they should be, connections and sessions kept for them, checks, and what commands change.
 
+use std::fs;
+
 use thalweg_h2::settings::Settings;
 
 use super::support::h2::Served;
@@ -123,6 +125,48 @@ fn connections_are_kept_for_the_name_that_was_asked_for() {
             conn.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
             assert_eq!(conn.response().text(), answer);
         }
+        drop(conn);
+        proxy.finish(back);
+    });
+}
+
+/// A reload makes no new context for a server whose line and files say the same: its idle connections are used again.
+#[test]
+fn connections_outlast_a_reload() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let selection = server(&authority.issue("back.example.com"), |_| {});
+        let back = Server::start(move |conn, number| {
+            let Ok(mut conn) = conn.try_accept_tls(&selection) else { return };
+            while conn.next_request().is_some() {
+                if conn.try_send(ok(&number.to_string())).is_err() {
+                    return;
+                }
+            }
+        });
+        let words = "verify required verifyhost back.example.com no-sni-auto pool-low-conn 10";
+        let mut proxy =
+            behind(&authority, &back, words).global("stats socket <@dir>/cli level admin").start(io);
+        let mut conn = proxy.connect();
+        let mut served_by = |what: &str, connection: &str| {
+            conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(conn.response().text(), connection, "{io}: {what}");
+        };
+        let reload = |proxy: &super::Proxy| assert!(tell(proxy, "reload").starts_with("Success=1\n"), "{io}");
+        served_by("at first", "0");
+        proxy.edit("retries 0", "retries 1");
+        reload(&proxy);
+        served_by("another line changed", "0");
+        let ca = authority.path("ca.pem");
+        let stranger = fs::read_to_string(Authority::new("Stranger").path("ca.pem")).unwrap();
+        fs::write(&ca, fs::read_to_string(&ca).unwrap() + &stranger).unwrap();
+        reload(&proxy);
+        served_by("its authority is another one", "1");
+        reload(&proxy);
+        served_by("nothing changed", "1");
+        proxy.edit("verify required", "verify none");
+        reload(&proxy);
+        served_by("its line is another one", "2");
         drop(conn);
         proxy.finish(back);
     });

@@ -346,22 +346,24 @@ impl Live {
         let selection = self.select(&mut bind)?;
         warnings.extend(self.unstapled(&selection));
         warnings.extend(with_timestamps(&selection));
-        install(&bind.line.current, selection);
+        install(&bind.line.current, Arc::new(selection));
         let line = bind.line.clone();
         self.binds.push(bind);
         Ok((line, warnings))
     }
 
-    /// Adds a `server` line; what it uses must be loaded. `on`: traffic to it is encrypted from the start.
+    /// Adds a `server` line; what it uses must be loaded. `on`: traffic to it is encrypted from the start. `before` is the same
+    /// line of the configuration before: as long as it means the same, connections and sessions that were made by it go on.
     pub fn add_server(
         &mut self,
         uses: ServerUses,
         profile: ServerProfile,
         on: bool,
+        before: Option<&ServerLine>,
     ) -> Result<Arc<ServerLine>, String> {
-        let context = self.server_context(&uses, &profile)?;
+        let context = self.server_context(&uses, &profile, before.map(ServerLine::context))?;
         let line = Arc::new(ServerLine {
-            current: RwLock::new(Arc::new(context)),
+            current: RwLock::new(context),
             on: AtomicBool::new(on),
             switched: AtomicBool::new(false),
         });
@@ -370,7 +372,13 @@ impl Live {
         Ok(line)
     }
 
-    fn server_context(&self, uses: &ServerUses, profile: &ServerProfile) -> Result<ServerContext, String> {
+    /// How a server is spoken to: as `before`, if that is what the profile asks for.
+    fn server_context(
+        &self,
+        uses: &ServerUses,
+        profile: &ServerProfile,
+        before: Option<Arc<ServerContext>>,
+    ) -> Result<Arc<ServerContext>, String> {
         let mut profile = profile.clone();
         if let Some(name) = &uses.certificate {
             let slot = self.certificates.get(name).and_then(|slot| slot.credential.clone());
@@ -384,7 +392,11 @@ impl Live {
             let crls = self.crls(name);
             profile.policy.crls = Some(crls.ok_or_else(|| format!("'crl-file' : unable to load {name}"))?);
         }
-        ServerContext::new(&profile, self.shared.clock.clone()).map_err(|error| error.to_string())
+        if let Some(before) = before.filter(|before| before.suits(&profile)) {
+            return Ok(before);
+        }
+        let made = ServerContext::new(&profile, self.shared.clock.clone());
+        made.map(Arc::new).map_err(|error| error.to_string())
     }
 
     /// What a `bind` line serves, out of what is loaded. What did not change is taken over from what it served before, with
@@ -487,13 +499,14 @@ impl Live {
         }
         let mut contexts = Vec::new();
         for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| uses(&server.uses)) {
-            match self.server_context(&server.uses, &server.profile) {
+            match self.server_context(&server.uses, &server.profile, None) {
                 Ok(context) => contexts.push((index, context)),
                 Err(error) => problem = problem.or(Some(error)),
             }
         }
         if problem.is_none() {
-            made.into_iter().for_each(|(index, selection)| install(&binds[index].line.current, selection));
+            made.into_iter()
+                .for_each(|(index, selection)| install(&binds[index].line.current, Arc::new(selection)));
             contexts
                 .into_iter()
                 .for_each(|(index, context)| install(&self.servers[index].line.current, context));
@@ -524,8 +537,8 @@ fn with_timestamps(selection: &Selection) -> Option<String> {
     ))
 }
 
-fn install<T>(place: &RwLock<Arc<T>>, value: T) {
-    *place.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(value);
+fn install<T>(place: &RwLock<Arc<T>>, value: Arc<T>) {
+    *place.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = value;
 }
 
 impl Authorities for Live {

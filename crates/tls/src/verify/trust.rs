@@ -1,6 +1,7 @@
 //! What a verification relies on: certificates that are trusted (`ca-file`) and revocation lists (`crl-file`).
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::x509::{Certificate, Crl, name};
@@ -10,6 +11,7 @@ use crate::x509::{Certificate, Crl, name};
 pub struct TrustStore {
     all: Vec<Arc<Certificate>>,
     by_subject: HashMap<Vec<u8>, Vec<usize>>,
+    fingerprint: u64,
 }
 
 impl TrustStore {
@@ -26,8 +28,14 @@ impl TrustStore {
         let places = self.by_subject.entry(name::canonical(certificate.subject())).or_default();
         if !places.iter().any(|at| self.all[*at].der() == certificate.der()) {
             places.push(self.all.len());
+            self.fingerprint = with(self.fingerprint, certificate.der());
             self.all.push(certificate);
         }
+    }
+
+    /// Equal for stores with the same certificates in the same order. Only of use within one process.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// All of them, in the order of their file.
@@ -51,11 +59,19 @@ impl TrustStore {
     }
 }
 
+/// What came so far, and one more.
+fn with(fingerprint: u64, der: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (fingerprint, der).hash(&mut hasher);
+    hasher.finish()
+}
+
 /// The lists of a `crl-file`, found by the name of their issuer.
 #[derive(Clone, Default)]
 pub struct Crls {
     all: Vec<Arc<Crl>>,
     by_issuer: HashMap<Vec<u8>, Vec<usize>>,
+    fingerprint: u64,
 }
 
 impl std::fmt::Debug for Crls {
@@ -69,9 +85,15 @@ impl Crls {
         let mut crls = Crls::default();
         for list in lists {
             crls.by_issuer.entry(name::canonical(list.issuer())).or_default().push(crls.all.len());
+            crls.fingerprint = with(crls.fingerprint, list.der());
             crls.all.push(list);
         }
         crls
+    }
+
+    /// Equal for the same lists in the same order. Only of use within one process.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     pub fn lists(&self) -> &[Arc<Crl>] {

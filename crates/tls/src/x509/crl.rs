@@ -40,6 +40,11 @@ pub struct Crl {
 }
 
 impl Crl {
+    /// As it was read.
+    pub(crate) fn der(&self) -> &[u8] {
+        &self.der
+    }
+
     /// Reads one list, all of `der`.
     pub fn parse(der: &[u8]) -> Result<Crl, Malformed> {
         if der.len() > CRL_MAX {
