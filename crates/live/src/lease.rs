@@ -77,6 +77,11 @@ impl<N, R: Returns<N>> Lease<N, R> {
         drop(held);
         Arc::new(Lease { snapshot: self.snapshot + 1, books: Arc::clone(&self.books) })
     }
+
+    /// Whether something is gone that some snapshot still has, be it this one or another.
+    pub fn has_waiting(&self) -> bool {
+        self.books.held().values().any(|waiting| !waiting.is_empty())
+    }
 }
 
 impl<N, R: Returns<N>> Drop for Lease<N, R> {
@@ -126,11 +131,12 @@ mod tests {
         let first = Lease::new(back.clone());
         let second = first.succeed(gone([(0, 1)]));
         let third = second.succeed(gone([(0, 2), (1, 3), (1, 4)]));
-        assert!(taken(&back).is_empty());
+        assert!(taken(&back).is_empty() && third.has_waiting());
         drop(second);
         assert_eq!(taken(&back), [3, 4], "the first snapshot never had them");
         drop(first);
         assert_eq!(taken(&back), [1, 2]);
+        assert!(!third.has_waiting());
         drop(third);
         assert!(taken(&back).is_empty());
     }

@@ -153,6 +153,31 @@ impl<T> Rows<T> {
         known.map(|chunk| look(&chunk[number % CHUNK]))
     }
 
+    /// Frees the memory of values that went with the last snapshot that had them. Until then it is only known that they are gone.
+    pub fn free_left(&self) {
+        let mut free = Vec::new();
+        for known in &mut self.known().chunks {
+            if let Known::Left(chunk) = known
+                && chunk.strong_count() == 0
+            {
+                free.push(std::mem::take(chunk));
+            }
+        }
+        // Without the lock: it takes longer than to find them.
+        drop(free);
+    }
+
+    /// Chunks whose memory is taken, be they in use or not.
+    #[cfg(test)]
+    fn taken(&self) -> usize {
+        let is_taken = |known: &&Known<T>| match known {
+            Known::New => false,
+            Known::Kept(_) => true,
+            Known::Left(chunk) => !chunk.ptr_eq(&Weak::new()),
+        };
+        self.known().chunks.iter().filter(is_taken).count()
+    }
+
     /// Looks at all values that snapshots keep, with some of their neighbours.
     pub fn each(&self, look: impl FnMut(&T)) {
         let kept: Vec<_> = self.known().chunks.iter().filter_map(Known::chunk).collect();
@@ -238,6 +263,21 @@ mod tests {
         fn drop(&mut self) {
             THERE.set(THERE.get() - 1);
         }
+    }
+
+    #[test]
+    fn memory_goes_when_those_are_looked_for_that_are_gone() {
+        let first: Rows<Value> = Rows::new(10 * CHUNK);
+        (0..10 * CHUNK).for_each(|number| _ = first.at(number));
+        let second = first.next([3].into_iter());
+        second.free_left();
+        assert_eq!(second.taken(), 10, "the first one has them");
+        drop(first);
+        assert_eq!((THERE.get(), second.taken()), (CHUNK, 10));
+        second.free_left();
+        assert_eq!((THERE.get(), second.taken()), (CHUNK, 1));
+        second.at(5 * CHUNK).0.set(7);
+        assert_eq!((second.taken(), second.at(5 * CHUNK).0.get()), (2, 7), "its numbers can be used again");
     }
 
     #[test]

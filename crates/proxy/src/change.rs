@@ -4,10 +4,10 @@
 //! current one and lets every thread know. Streams that are there go on with what they began with.
 //!
 //! **Numbers.** A server gets a number in its backend, and a place in what threads keep. When it goes, both come back with the last
-//! snapshot that has it ([`thalweg_live::lease`]). The next change then asks every thread to forget what it keeps at that place. When
-//! all have, whoever had just chosen it for a stream of an older snapshot has found out that it is gone, but for those that
-//! wait for a slot on it, or were given one: if there are none, the numbers are free, and otherwise the change after that
-//! asks again. So do those of proxies and listeners.
+//! snapshot that has it ([`thalweg_live::lease`]). Every thread is asked soon then, or by the next change if that is sooner, to forget
+//! what it keeps at that place. When all have, whoever had just chosen it for a stream of an older snapshot has found out that it
+//! is gone, but for those that wait for a slot on it, or were given one: if there are none, the numbers are free, and otherwise
+//! all are asked again. So do those of proxies and listeners.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -17,13 +17,14 @@ use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, SharedLive};
 use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
 use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer, yield_now};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
+use thalweg_sys::memory::{free_emptied_pages, give_back_pages};
 
 use crate::backend::{Backend, Common};
 use crate::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};
 use crate::instance::{Instance, Live, Stopping};
 use crate::worker::{self, Worker};
 
-static BURY: Kind = Kind::new("former-snapshots");
+static SETTLE: Kind = Kind::new("former-snapshots");
 static MANY: Kind = Kind::new("many-changes");
 
 /// The stack of a thread that takes a snapshot apart, in bytes.
@@ -40,8 +41,8 @@ pub(crate) struct Changes {
     listeners: FreeNumbers,
     /// Numbers that no snapshot has any more, and that threads may still keep something at.
     gone: Mutex<Vec<Number>>,
-    /// Some task looks after former snapshots.
-    is_burying: AtomicBool,
+    /// Some task looks after what changes leave behind.
+    is_settling: AtomicBool,
     /// Of servers, the last: see [`Server::revision`].
     revisions: AtomicU32,
 }
@@ -292,41 +293,62 @@ impl Live {
         }
         // Who made the change goes on with it.
         worker::follow_current();
-        bury_former(self);
+        settle(self);
     }
 }
 
-/// How often it is looked whether a former snapshot is still pinned, in milliseconds.
-const BURY_MS: u64 = 100;
+/// How soon it is looked whether anybody is still served by former snapshots, in milliseconds, and how seldom if that lasts.
+const SETTLE_MS: u64 = 100;
+const SETTLE_MAX_MS: u64 = 2000;
 
-/// Has a task of this thread take large former snapshots apart once nothing is served by them any more.
-pub(crate) fn bury_former(live: &Arc<Live>) {
-    if live.former_count() == 0 || live.changes.is_burying.swap(true, Ordering::SeqCst) {
+/// Has a task of this thread deal with what changes leave behind: large former snapshots are taken apart once nothing is served
+/// by them any more, and what no snapshot has any more is forgotten.
+pub(crate) fn settle(live: &Arc<Live>) {
+    if live.is_settled() || live.changes.is_settling.swap(true, Ordering::SeqCst) {
         return;
     }
     let live = Arc::clone(live);
     let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
-    spawn_with(&BURY, options, async move {
-        loop {
-            timer::sleep(BURY_MS).await;
-            let (unpinned, left) = live.take_unpinned();
-            for snapshot in unpinned {
+    spawn_with(&SETTLE, options, async move {
+        let (mut pause_ms, mut was_large) = (SETTLE_MS, false);
+        while live.stopping() == Stopping::No {
+            timer::sleep(pause_ms).await;
+            pause_ms = (pause_ms * 2).min(SETTLE_MAX_MS);
+            for snapshot in live.take_unpinned() {
+                (pause_ms, was_large) = (SETTLE_MS, true);
                 let aside = std::thread::Builder::new().name("snapshots".into()).stack_size(BURY_STACK);
+                let live = Arc::downgrade(&live);
                 // Without memory for a thread it is done here.
                 let _ = aside.spawn(move || {
                     drop(snapshot);
-                    thalweg_sys::memory::give_back_pages();
+                    if let Some(now) = live.upgrade().and_then(|live| live.current()) {
+                        now.free_left();
+                    }
+                    give_back_pages();
                 });
             }
-            if left == 0 || live.stopping() != Stopping::No {
-                live.changes.is_burying.store(false, Ordering::SeqCst);
-                // One that became a former one just now is seen by this task or by the next.
-                if live.former_count() == 0 || live.changes.is_burying.swap(true, Ordering::SeqCst) {
+            forget_gone(&live);
+            if live.is_settled() {
+                if std::mem::take(&mut was_large) {
+                    // What was allocated by those who serve, and was freed by others.
+                    (0..live.threads.len()).for_each(|thread| run_on(thread, free_emptied_pages));
+                }
+                live.changes.is_settling.store(false, Ordering::SeqCst);
+                // What was left behind just now is seen by this task or by the next.
+                if live.is_settled() || live.changes.is_settling.swap(true, Ordering::SeqCst) {
                     return;
                 }
             }
         }
     });
+}
+
+impl Live {
+    /// Whether changes left nothing behind that somebody has to come back to.
+    fn is_settled(&self) -> bool {
+        let waits = || self.current().is_some_and(|now| now.lease().has_waiting());
+        self.former_count() == 0 && locked(&self.changes.gone).is_empty() && !waits()
+    }
 }
 
 /// Lets every thread forget what it keeps of what no snapshot has any more. The numbers are free when all have.
@@ -419,7 +441,8 @@ impl Release {
             Number::Server(number) => {
                 let Some(now) = live.current() else { return };
                 if number.is_in_use(&now) {
-                    return locked(&live.changes.gone).push(Number::Server(number.clone()));
+                    locked(&live.changes.gone).push(Number::Server(number.clone()));
+                    return settle(&live);
                 }
                 now.servers.forget_peaks(number.flat as usize);
                 match number.backend.upgrade() {

@@ -558,6 +558,11 @@ impl ServerRows {
         ServerRows { rows: self.rows.next(used), threads: self.threads }
     }
 
+    /// Frees the memory of servers that no snapshot has any more.
+    pub(crate) fn free_left(&self) {
+        self.rows.free_left();
+    }
+
     /// To count with on this thread, which is the one that calls this.
     #[inline]
     pub fn mine(&self, at: usize, thread: usize) -> &Counters {

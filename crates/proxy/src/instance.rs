@@ -392,6 +392,12 @@ impl Instance {
         self.left_in_rows = 0;
     }
 
+    /// Frees the memory of servers that no snapshot has any more.
+    pub(crate) fn free_left(&self) {
+        self.backends.iter().for_each(|backend| backend.free_left());
+        self.servers.free_left();
+    }
+
     /// Keeps the numbers of what it has, for who was given some of it and does not keep all of it.
     pub(crate) fn lease(&self) -> Lent {
         Arc::clone(&self.lease)
@@ -554,11 +560,9 @@ impl Live {
         self.former.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Large snapshots that were in force before and that nobody pins any more, to be taken apart, and how many others there are.
-    pub(crate) fn take_unpinned(&self) -> (Vec<Arc<Instance>>, usize) {
-        let mut former = self.lock_former();
-        let unpinned = former.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect();
-        (unpinned, former.len())
+    /// Large snapshots that were in force before and that nobody pins any more, to be taken apart.
+    pub(crate) fn take_unpinned(&self) -> Vec<Arc<Instance>> {
+        self.lock_former().extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect()
     }
 
     /// How many large snapshots were in force before and may be pinned by somebody.

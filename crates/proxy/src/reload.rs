@@ -19,7 +19,7 @@ use thalweg_runtime::Handle;
 use thalweg_shared::Mutex;
 
 use crate::backend::{self, Backend, health};
-use crate::change::{Number, bury_former, each_in_turn, forget_gone_by, locked};
+use crate::change::{Number, each_in_turn, forget_gone_by, locked, settle};
 use crate::instance::{Backends, Instance, Live, limit_variables};
 use crate::worker::{self, Worker};
 use crate::{ThreadSocket, crt_watch, frontend, ocsp, resolvers, tables};
@@ -221,7 +221,7 @@ impl Next {
         }
         let generation = next.generation;
         let watched = Arc::clone(&live);
-        handle.run_on(0, move || bury_former(&watched));
+        handle.run_on(0, move || settle(&watched));
         let left = left.into_iter().chain(removed.into_iter().map(|(_, server, proxy)| (proxy, server)));
         let removed: Vec<(ProxyId, Shared<Server>)> = left.collect();
         handle.run_on(0, move || tell_others(&base, &removed, &added, &changed));

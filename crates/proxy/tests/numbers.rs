@@ -5,6 +5,8 @@ mod support;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use thalweg_balance::ServerIndex;
 use thalweg_config::model::{Proxy, ServerId};
@@ -88,6 +90,23 @@ fn an_old_stream_does_not_keep_what_it_cannot_mean() {
     let running = start();
     let numbers = traffic(&running);
     assert!(numbers.iter().all(|number| number.0 <= ON_THEIR_WAY), "{numbers:?}");
+    running.stop();
+}
+
+/// Nobody has to change anything else for what is gone to be forgotten. The next change alone gives no number free that it could use.
+#[test]
+fn numbers_come_back_by_themselves() {
+    let running = start();
+    on(&running, |_, _| drop(STAYS.take()));
+    let is_used_again = |_| {
+        let server = comes(&running, "passing");
+        goes(&running, server);
+        thread::sleep(Duration::from_millis(150));
+        let next = comes(&running, "next");
+        goes(&running, next);
+        next == server
+    };
+    assert!((0..20).any(is_used_again));
     running.stop();
 }
 

@@ -243,6 +243,11 @@ impl Backend {
         made
     }
 
+    /// Frees the memory of servers that no snapshot has any more.
+    pub(crate) fn free_left(&self) {
+        self.servers.free_left();
+    }
+
     /// Whether it was made for as many servers, with numbers up to the same.
     pub(crate) fn suits(&self, proxy: &Proxy) -> bool {
         let room = proxy.servers.iter().map(|server| server.id.0 as usize + 1).max().unwrap_or(0);
