@@ -1,6 +1,6 @@
 //! Servers and backends that come and go together: all of them in the next snapshot, or none.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -145,22 +145,24 @@ impl ChangeSet {
             backends = introduce(live, &mut config, &backends, proxy, since);
         }
         config.reindex();
-        let (mut added, mut free) = (Vec::new(), FreeUids::default());
+        let mut free = FreeUids { coming: self.new_servers.len(), known: HashMap::new() };
+        let mut added = Vec::new();
         for (backend, server) in self.new_servers {
             added.extend(admit((live, since), &mut config, &backends, &mut free, &backend, server));
         }
-        free.0.keys().for_each(|at| config.proxies[*at].reindex());
-        let mut lost: HashMap<ProxyId, HashSet<ServerId>> = HashMap::new();
+        free.known.keys().for_each(|at| config.proxies[*at].reindex());
+        let mut lost: HashMap<ProxyId, Vec<ServerId>> = HashMap::new();
         for old in &self.old_servers {
             if let Some(backend) = now.backends.get(old.proxy.0 as usize) {
                 gone.push(Number::server(old.proxy, backend, old.server));
             }
-            lost.entry(old.proxy).or_default().insert(old.server);
+            lost.entry(old.proxy).or_default().push(old.server);
             let_go(now, old);
         }
         for proxy in &mut config.proxies {
-            if let Some(lost) = lost.get(&proxy.id) {
-                proxy.servers.retain(|other| !lost.contains(&other.id));
+            if let Some(lost) = lost.get_mut(&proxy.id) {
+                lost.sort_unstable();
+                proxy.servers.retain(|other| lost.binary_search(&other.id).is_err());
                 proxy.reindex();
             }
         }
@@ -206,22 +208,38 @@ fn introduce(
     backends.with(number, Some(backend))
 }
 
-/// The numbers that servers of backends have, by position of the backend, and from where on free ones are looked for.
-#[derive(Default)]
-struct FreeUids(HashMap<usize, (HashSet<u32>, u32)>);
+/// Finds numbers for users that no server of a backend has.
+struct FreeUids {
+    /// How many servers come, at most all to the same backend.
+    coming: usize,
+    /// By position of the backend: which numbers are used, as far as free ones have to be looked for, and from where on.
+    known: HashMap<usize, (Vec<bool>, usize)>,
+}
 
 impl FreeUids {
     /// The lowest number that no server of a backend has, unless it brings one.
     fn take(&mut self, at: usize, proxy: &Proxy, given: u32) -> u32 {
-        let of = || (proxy.servers.iter().map(|server| server.uid).collect(), 1);
-        let (used, next) = self.0.entry(at).or_insert_with(of);
-        let uid =
-            if given != 0 { given } else { (*next..).find(|uid| !used.contains(uid)).unwrap_or(u32::MAX) };
-        if given == 0 {
-            *next = uid.saturating_add(1);
+        // Of so many numbers not all are used, and 0 is none.
+        let room = proxy.servers.len() + self.coming + 2;
+        let (used, next) = self.known.entry(at).or_insert_with(|| {
+            let mut used = vec![false; room];
+            proxy.servers.iter().for_each(|server| mark(&mut used, server.uid));
+            (used, 1)
+        });
+        if given != 0 {
+            mark(used, given);
+            return given;
         }
-        used.insert(uid);
+        *next += used.iter().skip(*next).take_while(|used| **used).count();
+        let uid = u32::try_from(*next).unwrap_or(u32::MAX);
+        mark(used, uid);
         uid
+    }
+}
+
+fn mark(used: &mut [bool], uid: u32) {
+    if let Some(used) = used.get_mut(uid as usize) {
+        *used = true;
     }
 }
 

@@ -130,9 +130,13 @@ impl Backend {
         self.identities.lock().remove(&server);
     }
 
-    /// The server that has this name now. It takes a lock where servers were renamed.
+    /// The server that has this name now. It takes a lock where servers were renamed. Those that came last are looked at first: they
+    /// are asked for most.
     pub fn server_by_name<'p>(&self, proxy: &'p Proxy, name: &str) -> Option<&'p Server> {
-        let mut servers = proxy.servers.iter().map(|server| &**server);
+        let mut servers = proxy.servers.iter().rev().map(|server| &**server);
+        if self.identity_versions.load(Ordering::Acquire) == 0 {
+            return servers.find(|server| &*server.name == name);
+        }
         servers.find(|server| match self.is_changed(server.id) {
             false => &*server.name == name,
             true => &*self.identity(server).name == name,
