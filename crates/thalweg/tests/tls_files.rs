@@ -179,6 +179,17 @@ fn what_cannot_be_loaded_may_be_left_out() {
     // With nothing left there is nothing to serve.
     let (accepted, said) = tell("ssl-load-errors warn", &format!("crt {directory}/a.pem"));
     assert!(!accepted && said.contains("no SSL certificate specified"), "{said}");
+    // Nor is there where a list or a directory is empty, which clients may be told of all the same.
+    let (list, empty) = (format!("{directory}/list"), format!("{directory}/empty"));
+    std::fs::write(&list, "").unwrap();
+    std::fs::create_dir(&empty).unwrap();
+    for words in [format!("crt-list {list}"), format!("crt {empty}")] {
+        for (strict, told) in [("", "(use 'crt')"), (" strict-sni", "ssl connections will fail (use 'crt')")]
+        {
+            let (accepted, said) = tell("ssl-load-errors fail", &format!("{words}{strict}"));
+            assert!(accepted != strict.is_empty() && said.contains(told), "{words}{strict}: {said}");
+        }
+    }
     let (accepted, said) = tell("ssl-load-errors maybe", &format!("crt {directory}"));
     assert!(!accepted && said.contains("'ssl-load-errors' expects 'fail' or 'warn' as argument."), "{said}");
 }

@@ -296,7 +296,7 @@ impl<'a, 'l> Loading<'a, 'l> {
             cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, None, message));
         };
         let mut own = words.over(below);
-        if sources.is_empty() {
+        if !self.live.names_any(&sources) {
             let (severity, message) = match own.strict_sni {
                 Some(true) => (
                     Severity::Warning,

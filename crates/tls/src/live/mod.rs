@@ -190,6 +190,14 @@ impl Live {
         self.shared.cache.uses()
     }
 
+    /// Whether there is a certificate in any of these: lists and directories may be empty.
+    pub fn names_any(&self, sources: &[Source]) -> bool {
+        sources.iter().any(|source| match source {
+            Source::Certificate(..) => true,
+            Source::List(name) => self.lists.get(name).is_some_and(|lines| !lines.is_empty()),
+        })
+    }
+
     pub fn new(shared: Shared, options: LoadOptions) -> Live {
         Live {
             loaded_at: shared.clock.now() as i64,
