@@ -30,9 +30,11 @@ const GET_MAX: usize = 255;
 
 type Answer = Result<Vec<u8>, Outcome>;
 
-/// Starts to keep responses up to date, on one thread for all, if that thread does not do it already and TLS can be used.
+/// Starts to keep responses up to date, on one thread for all, if that thread does not do it already and there is anybody to have one:
+/// a process without TLS is not to be woken for that.
 pub fn start(worker: &Rc<Worker>) {
-    if worker.instance.config.tls.is_none() || worker.looks_after.responses.replace(true) {
+    let is_in_use = worker.instance.config.tls.as_ref().is_some_and(|live| lock(live).is_in_use());
+    if !is_in_use || worker.looks_after.responses.replace(true) {
         return;
     }
     let own = Rc::clone(worker.own());

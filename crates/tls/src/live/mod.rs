@@ -235,6 +235,11 @@ impl Live {
         }
     }
 
+    /// Whether there is anything that handshakes could go by: a certificate, or a line that uses TLS.
+    pub fn is_in_use(&self) -> bool {
+        !self.certificates.is_empty() || !self.binds.is_empty() || !self.servers.is_empty()
+    }
+
     /// Whether a certificate of this name is loaded.
     pub fn has_certificate(&self, name: &str) -> bool {
         self.certificates.contains_key(name)
