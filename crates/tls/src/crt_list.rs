@@ -345,7 +345,10 @@ mod tests {
                 &["crt", "a", "ocsp-update", "x"],
                 "cannot parse 'ocsp-update' value 'x', 'on' or 'off' is expected.",
             ),
-            (&["crt", "a", "ips", "x"], "'load ips' in section 'crt-store': 'ips' is not supported."),
+            (
+                &["crt", "a", "ips", "x"],
+                "'load ips' in section 'crt-store': 'ips' is not supported: there is no ACME client.",
+            ),
             (&["crt", "a", "jwt", "x"], "cannot parse 'jwt' value 'x', 'on' or 'off' is expected."),
         ] {
             assert_eq!(Load::parse(words), Err(error.to_owned()));
