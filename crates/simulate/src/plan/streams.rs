@@ -103,14 +103,21 @@ impl StreamsPlan {
             }
         }
         let mut first = STREAMS_FIRST;
-        let sessions = (0..random.within(1, 3))
+        let mut sessions: Vec<_> = (0..random.within(1, 3))
             .map(|_| {
                 let session = StreamsSession::draw(random, trouble, first, clients_framed);
                 first += session.streams.len();
                 session
             })
             .collect();
+        for session in sessions.iter_mut().filter(|s| s.window < DRIBBLE && clients_framed) {
+            session.streams.iter_mut().for_each(|stream| stream.down = stream.down.min(DRIBBLED_MAX));
+        }
         let server_window = window(random);
+        if server_window < DRIBBLE && servers_framed {
+            let streams = sessions.iter_mut().flat_map(|session| &mut session.streams);
+            streams.for_each(|stream| stream.up = stream.up.min(DRIBBLED_MAX));
+        }
         StreamsPlan { front, servers, clients_framed, servers_framed, server_window, sessions }
     }
 
@@ -124,6 +131,11 @@ impl StreamsPlan {
         self.sessions.iter().map(|s| s.streams.len()).sum()
     }
 }
+
+/// A window below which payload goes out by the drop: who lets much of it out like that is sent away (docs/http2.md).
+const DRIBBLE: u32 = 512;
+/// Octets of a body that a window below it lets out without that: all bodies of a plan together need fewer than 1,000 increments.
+const DRIBBLED_MAX: usize = 1_000;
 
 /// Small windows are what flow control is about.
 fn window(random: &mut Random) -> u32 {
