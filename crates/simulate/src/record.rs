@@ -179,6 +179,8 @@ pub struct Record {
     /// By the number of the request, from [`STREAMS_FIRST`] on.
     pub streams: RefCell<Vec<StreamRecord>>,
     pub lines: RefCell<Vec<LogLine>>,
+    /// Addresses of clients for which the log says that their handshake took too long.
+    pub without_tls: RefCell<Vec<String>>,
     /// When servers said something that nobody had asked for.
     pub goodbyes_ms: RefCell<Vec<u64>>,
     /// The configuration that is in force, and the one that is followed by now.
@@ -208,6 +210,7 @@ impl Record {
             tcp: RefCell::new(vec![TcpRecord::default(); sessions]),
             streams: RefCell::new(vec![StreamRecord::default(); streams]),
             lines: RefCell::default(),
+            without_tls: RefCell::default(),
             goodbyes_ms: RefCell::default(),
             in_force: Cell::new(0),
             followed: Cell::new(0),

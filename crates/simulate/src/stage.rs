@@ -22,6 +22,9 @@ use crate::record::Record;
 /// Rounds in which nothing happens that are too many: a task that is woken for nothing, over and over.
 const IDLE_ROUNDS_MAX: u64 = 1_000;
 
+/// How long a check may last that nobody answers, and a little more.
+const CHECK_MAX_MS: u64 = 2_500;
+
 /// How long what is left may take to end once all clients are gone, in milliseconds.
 const SETTLE_MS: u64 = 200_000;
 
@@ -221,6 +224,7 @@ async fn settle(instance: &Arc<Instance>, record: &Record) {
         }
         timer::sleep(50).await;
     }
-    // The last log line is on its way, and so are the ends of connections to servers.
-    timer::sleep(1_000).await;
+    // The last log line is on its way, and so are the ends of connections to servers. A check of a server that is gone keeps its
+    // configuration until its interval is over.
+    timer::sleep(CHECK_MAX_MS).await;
 }

@@ -9,11 +9,17 @@ use crate::record::{LogLine, Record};
 /// What a line has but for the number of its configuration.
 const WORDS: usize = 13;
 
+/// What is said of a client whose handshake took too long, behind its address.
+const NO_TLS: &str = ": Timeout during SSL handshake";
+
 /// Reads lines for ever.
 pub async fn read(mut socket: Datagram, record: Rc<Record>) {
     while let Ok(received) = socket.recv_from().await {
         let text = String::from_utf8_lossy(&received.bytes).trim().to_owned();
         record.network.note(|| format!("log   {text}"));
+        if let Some(client) = text.strip_suffix(NO_TLS).and_then(|line| line.split(' ').next()) {
+            record.without_tls.borrow_mut().push(client.to_owned());
+        }
         // Lines about servers that go up and down say other things.
         if let Some(line) = parse(&text) {
             record.lines.borrow_mut().push(line);

@@ -72,7 +72,8 @@ fn unanswered(plan: &Plan, record: &Record, n: usize, client: &ClientRecord) {
     let Some(request) = client.requests.get(client.responses.len()) else { return };
     let explained = client.left_ms.is_some()
         || client.responses.last().is_some_and(|r| r.closes || !r.complete)
-        || client.end.is_some_and(|end| end != End::Fin || plan.has_door(n)) && stormed(record);
+        || client.end.is_some_and(|end| end != End::Fin || plan.has_door(n)) && stormed(record)
+        || record.without_tls.borrow().contains(&client.address);
     if explained {
         return;
     }

@@ -24,10 +24,10 @@ pub fn check(plan: &Plan, record: &Record) {
     for (n, client) in clients.iter().enumerate().filter(|(_, c)| !c.address.is_empty()) {
         // The relay behind a door tries again when the first connection breaks, and says the same address both times.
         let may_come_twice = plan.has_door(n) && stormed(record);
-        let of: Vec<&LogLine> = lines
-            .iter()
-            .filter(|l| l.client == client.address && !(may_come_twice && is_of_no_request(l)))
-            .collect();
+        let mut of: Vec<&LogLine> = lines.iter().filter(|l| l.client == client.address).collect();
+        if may_come_twice && of.len() > client.responses.len().max(1) {
+            of.retain(|line| !is_of_no_request(line));
+        }
         of_client(plan, record, n, client, &of);
     }
     for attempt in record.attempts.borrow().iter() {
@@ -68,7 +68,7 @@ fn of_client(plan: &Plan, record: &Record, n: usize, client: &ClientRecord, line
                 request.id, line.text
             ));
         }
-        if let Some(what) = one(plan, record, client, request, response, line) {
+        if let Some(what) = one(plan, record, n, client, request, response, line) {
             record.complain(format!("client {n}: {what}: {}", line.text));
         }
     }
@@ -78,6 +78,7 @@ fn of_client(plan: &Plan, record: &Record, n: usize, client: &ClientRecord, line
 fn one(
     plan: &Plan,
     record: &Record,
+    n: usize,
     client: &ClientRecord,
     request: Option<&Sent>,
     response: Option<&Received>,
@@ -90,21 +91,23 @@ fn one(
             return Some("the line says that all went well, and no answer came".to_owned());
         }
         // A response that its server's end cut is logged as a 500, whatever it began with (docs/endings.md); so is one that had
-        // come before the request was over.
+        // come before the request was over. Nobody sees that one was cut whose end is that of its connection.
         Some(response)
             if line.status == 500
                 && line.state.starts_with(['D', 'U', 'K'])
                 && (!response.complete
+                    || ends_with_connection(plan, response)
                     || request.is_some_and(|r| plan.requests[r.id].upload != Upload::None)) => {}
         Some(response) if i32::from(response.status) != line.status => {
             return Some(format!("the client got a {}", response.status));
         }
         // A line is written when the last send begins; what the client does not take of that in time, it does not get. The
-        // reference does the same.
+        // reference does the same. What lies between a door and its frontend is taken later than it is shown.
         Some(response)
             if normal
                 && !response.complete
                 && client.end == Some(End::Fin)
+                && !plan.has_door(n)
                 && plan.proxy.client_timeout_ms >= PAUSE_MAX_MS
                 && !storm =>
         {
@@ -128,6 +131,12 @@ fn one(
         return Some("nobody waited for the client".to_owned());
     }
     cause(plan, record, client, line)
+}
+
+/// Whether a response has no other end than its connection's.
+fn ends_with_connection(plan: &Plan, response: &Received) -> bool {
+    let delimited = response.from_server.map(|(id, attempt)| plan.requests[id].answer(attempt).delimited);
+    response.status == 101 || delimited == Some(Delimited::Close)
 }
 
 /// Whether the bytes to the client are those that it got. Chunks may be written in another form than they came in, and

@@ -292,7 +292,8 @@ impl RequestPlan {
 
     /// Whether a second server may be asked while the first has no answer.
     pub fn may_be_hedged(&self) -> bool {
-        self.is_repeatable() && self.kind != Kind::Upgrade
+        let has_body = !matches!(self.upload, Upload::None | Upload::Sized(0));
+        self.is_idempotent() && !has_body && self.kind != Kind::Upgrade
     }
 
     /// Whether it may be sent twice without asking (RFC 9110 section 9.2.2).
