@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use thalweg_config::Config;
-use thalweg_config::follow::is_gone;
 use thalweg_config::model::{Proxy, ProxyId, SavedOperation, Server, ServerAddr, ServerId, Shared};
 use thalweg_proxy::Instance;
 use thalweg_runtime::clock;
-use thalweg_stick::Table;
 use thalweg_stick::kept::{HEAD_LEN, Head, Now, Reader, Written};
 
 /// Most bytes of entries of stick tables that come onto the stage.
@@ -40,7 +38,7 @@ impl Scene {
     /// maps, lists and certificates, entries of stick tables, variables of the process, and how busy everything is.
     pub fn of(instance: &Arc<Instance>) -> Scene {
         let now = Now { mono_us: clock::now_us(), wall_ms: clock::wall_us() / 1000 };
-        let (entries, notes) = entries(&instance.tables, now);
+        let (entries, notes) = entries(instance, now);
         let live = Live { instance: Arc::clone(instance), now, entries, notes };
         Scene { config: configuration(instance), live: Some(live) }
     }
@@ -66,9 +64,9 @@ impl Live {
 }
 
 /// The entries of all tables as far as there is room for them, and what there was no room for.
-fn entries(tables: &[Arc<Table>], now: Now) -> (Vec<u8>, Vec<String>) {
+fn entries(instance: &Instance, now: Now) -> (Vec<u8>, Vec<String>) {
     let (mut entries, mut notes) = (Vec::new(), Vec::new());
-    for table in tables.iter().filter(|table| !is_gone(table.spec())) {
+    for (_, table) in instance.named_tables() {
         let mut written = Written::default();
         while entries.len() < ENTRIES_MAX && written.block(&mut entries, table, now) {}
         if entries.len() >= ENTRIES_MAX {

@@ -462,7 +462,7 @@ fn a_running_process_explains_with_its_tables_and_figures() {
             conn.rest();
         });
         let proxy = Setup::file(&FIGURES.replace("<@srv>", &server.addr.to_string()));
-        let proxy = proxy.file_beside("map", "").file_beside("list", "").start(io);
+        let mut proxy = proxy.file_beside("map", "").file_beside("list", "").start(io);
         let explain = |from: &str| tell(&proxy, &format!("explain --from {from} GET http://h/"));
         tell(
             &proxy,
@@ -497,6 +497,11 @@ fn a_running_process_explains_with_its_tables_and_figures() {
         let said = explain("192.0.2.9");
         assert!(said.contains("request field x-now: 2,1,1,busy"), "{io}: {said}");
         assert!(said.contains("server    be/b"), "{io}: {said}");
+        // A table that its line changed begins empty, and the one of before says nothing any more.
+        proxy.edit("type ip size 1k", "type ip size 2k");
+        assert!(tell(&proxy, "reload").starts_with("Success=1"), "{io}");
+        let said = tell(&proxy, "explain --from 192.0.2.7 GET http://h/");
+        assert!(said.contains("sc_http_req_cnt(0) = \"1\" matches not"), "{io}: {said}");
     });
 }
 
