@@ -108,39 +108,30 @@ pub struct Form {
 
 /// How keywords that work are written, in the order of their tables; those that begin a section are not among them.
 pub fn forms() -> impl Iterator<Item = Form> {
-    let lines = include_str!("table/values.txt").lines().filter(|line| !line.starts_with('#'));
-    lines.map(|line| {
-        let mut cells = line.split('\t');
-        let mut next = || cells.next().unwrap_or_default();
-        Form { place: next(), name: next(), values: next(), default: next(), is_ours: next() == "ours" }
-    })
+    rows(include_str!("table/values.txt")).map(|(form, _)| form)
 }
 
 /// A keyword inside of a section that is no proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// What the section is called.
-    pub section: &'static str,
-    /// Its name: one word, or two where the second one says which of several it is (`hold nx`).
-    pub name: &'static str,
-    /// What follows it; empty for nothing.
-    pub values: &'static str,
-    /// What holds without it; empty where there is nothing to say.
-    pub default: &'static str,
-    /// Whether HAProxy has no such keyword.
-    pub is_ours: bool,
+    /// Its place is the section; its name is one word, or two where the second one says which of several it is (`hold nx`).
+    pub form: Form,
     /// What it does, in one line.
     pub doc: &'static str,
 }
 
 /// Keywords inside of sections that are no proxies, section by section.
 pub fn inside_sections() -> impl Iterator<Item = Inside> {
-    let lines = include_str!("table/inside.txt").lines().filter(|line| !line.starts_with('#'));
-    lines.map(|line| {
+    rows(include_str!("table/inside.txt")).map(|(form, doc)| Inside { form, doc })
+}
+
+/// Forms of a table, and what stands behind each.
+fn rows(table: &'static str) -> impl Iterator<Item = (Form, &'static str)> {
+    table.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let mut cells = line.split('\t');
         let mut next = || cells.next().unwrap_or_default();
-        let (section, name, values, default) = (next(), next(), next(), next());
-        Inside { section, name, values, default, is_ours: next() == "ours", doc: next() }
+        let (place, name, values, default) = (next(), next(), next(), next());
+        (Form { place, name, values, default, is_ours: next() == "ours" }, next())
     })
 }
 
@@ -204,16 +195,16 @@ mod tests {
                 .unwrap_or_default();
             let parsed: BTreeSet<&str> = body.lines().filter_map(arm).flatten().collect();
             let mut listed: BTreeSet<&str> = inside_sections()
-                .filter(|inside| inside.section == section)
-                .map(|inside| inside.name.split(' ').next().unwrap_or_default())
+                .filter(|inside| inside.form.place == section)
+                .map(|inside| inside.form.name.split(' ').next().unwrap_or_default())
                 .collect();
             // It says that it was removed.
             listed.extend(parsed.get("resolution_pool_size"));
             assert_eq!(parsed, listed, "{section}");
         }
-        assert_eq!(inside_sections().filter(|inside| inside.section == "http-errors").count(), 1);
+        assert_eq!(inside_sections().filter(|inside| inside.form.place == "http-errors").count(), 1);
         let is_section = |name: &str| SECTIONS.iter().any(|section| section.name == name);
-        assert!(inside_sections().all(|inside| is_section(inside.section) && inside.doc.ends_with('.')));
+        assert!(inside_sections().all(|inside| is_section(inside.form.place) && inside.doc.ends_with('.')));
     }
 
     /// The words of an arm on the first word of a line, which is indented by two steps.

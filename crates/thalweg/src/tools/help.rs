@@ -50,7 +50,7 @@ struct Page {
 impl Page {
     /// It is about the keywords of one section that is no proxy.
     fn is_inside(&self) -> bool {
-        inside_sections().any(|inside| inside.section == self.file)
+        inside_sections().any(|inside| inside.form.place == self.file)
     }
 }
 
@@ -150,7 +150,7 @@ fn pages() -> Vec<Page> {
 fn pages_of_sections() -> Vec<Page> {
     let sections = all_keywords().into_iter().filter(|keyword| keyword.place == "section");
     let pages = sections.map(|section| {
-        let inside = inside_sections().filter(|inside| inside.section == section.name);
+        let inside = inside_sections().filter(|inside| inside.form.place == section.name);
         let items = inside.map(|inside| item_inside(&inside)).collect();
         Page { file: section.name, title: format!("Keywords of {}", section.name), text: section.doc, items }
     });
@@ -159,15 +159,8 @@ fn pages_of_sections() -> Vec<Page> {
 
 /// A keyword inside of a section.
 fn item_inside(inside: &Inside) -> Item {
-    let form = Form {
-        place: inside.section,
-        name: inside.name,
-        values: inside.values,
-        default: inside.default,
-        is_ours: inside.is_ours,
-    };
-    let (name, usage) = (inside.name.to_owned(), inside.name.to_owned());
-    Item { name, usage, doc: inside.doc.to_owned(), notes: notes_of(&[form]), differences: Vec::new() }
+    let (name, usage) = (inside.form.name.to_owned(), inside.form.name.to_owned());
+    Item { name, usage, doc: inside.doc.to_owned(), notes: notes_of(&[inside.form]), differences: Vec::new() }
 }
 
 /// A keyword of the configuration.
@@ -186,8 +179,8 @@ fn notes(keyword: &Known) -> Vec<String> {
     let of_keyword = |form: &Form| form.place == keyword.place && form.name == keyword.name;
     let mut notes = notes_of(&thalweg_config::forms().filter(of_keyword).collect::<Vec<_>>());
     let inside =
-        inside_sections().filter(|inside| keyword.place == "section" && inside.section == keyword.name);
-    let inside: Vec<&str> = inside.map(|inside| inside.name).collect();
+        inside_sections().filter(|inside| keyword.place == "section" && inside.form.place == keyword.name);
+    let inside: Vec<&str> = inside.map(|inside| inside.form.name).collect();
     if !inside.is_empty() {
         notes.push(format!("Inside: {}.", inside.join(", ")));
     }
