@@ -12,7 +12,7 @@ use thalweg_tls::files::Disk;
 use thalweg_tls::select::Selection;
 use thalweg_tls::session::SessionCache;
 use thalweg_tls::x509::make::{MadeKey, NewKey, Template};
-use thalweg_tls::{Clock, SystemClock, pem};
+use thalweg_tls::{Clock, SystemClock};
 
 use crate::line::Line;
 use crate::{Answer, Message};
@@ -47,8 +47,7 @@ pub fn encryption() -> Option<Arc<Selection>> {
     let key = MadeKey::generate(NewKey::P256).ok()?;
     let now = SystemClock.now() as i64;
     let template = Template::new("explained", now - YEAR_S, now + YEAR_S);
-    let certificate = template.sign(&key, &template.subject, &key).ok()?;
-    let text = pem::encode("CERTIFICATE", &certificate) + &pem::encode("PRIVATE KEY", key.pkcs8());
+    let text = template.self_signed(&key).ok()?;
     let loader = Loader { files: &Disk, options: &LoadOptions::default() };
     let credential = loader.load_bytes("explained", text.as_bytes()).ok()?;
     let clock: Arc<SystemClock> = Arc::new(SystemClock);

@@ -24,7 +24,6 @@ use thalweg_runtime::buffer::{self, BufferConfig};
 use thalweg_runtime::driver::sim::{self, Network, SimConfig};
 use thalweg_runtime::net::{Datagram, DatagramOptions};
 use thalweg_runtime::{clock, spawn, timer};
-use thalweg_tls::pem;
 use thalweg_tls::x509::make::{MadeKey, NewKey, Template};
 
 /// A service that has nothing to say.
@@ -57,8 +56,7 @@ fn certificate() -> &'static str {
     MADE.get_or_init(|| {
         let key = MadeKey::generate(NewKey::P256).unwrap();
         let template = Template::new("www.example.com", 0, 4_000_000_000);
-        let der = template.sign(&key, &template.subject, &key).unwrap();
-        let text = pem::encode("CERTIFICATE", &der) + &pem::encode("PRIVATE KEY", key.pkcs8());
+        let text = template.self_signed(&key).unwrap();
         let path = std::env::temp_dir().join(format!("thalweg-endings-{}.pem", std::process::id()));
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()

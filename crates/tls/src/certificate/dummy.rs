@@ -2,7 +2,6 @@
 
 use super::Credential;
 use super::load::{LoadError, Loader, Parts};
-use crate::pem;
 use crate::x509::make::{MadeKey, NewKey, Template};
 use crate::x509::time::Seconds;
 
@@ -70,11 +69,9 @@ impl Loader<'_> {
             return self.load_parts(name, parts);
         };
         let template = Template::new("expired", now - 2 * DAY, now - DAY);
-        let made = MadeKey::generate(key)
-            .and_then(|key| Ok((template.sign(&key, &template.subject, &key)?, key)))
+        let text = MadeKey::generate(key)
+            .and_then(|key| template.self_signed(&key))
             .map_err(|error| LoadError::unreadable(&parts.certificate, &error.to_string()))?;
-        let (der, key) = made;
-        let text = pem::encode("CERTIFICATE", &der) + &pem::encode("PRIVATE KEY", key.pkcs8());
         self.assemble(name, text.as_bytes(), parts, parts.key.is_some())
     }
 }

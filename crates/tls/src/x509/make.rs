@@ -12,6 +12,7 @@ use aws_lc_rs::signature::{
 use super::oid::{self, extension, purpose};
 use super::time::Seconds;
 use crate::der::{self, tag};
+use crate::pem;
 use crate::provider::{NoEntropy, random};
 
 /// The kind of a key that is made.
@@ -226,6 +227,12 @@ impl Template {
     pub fn extension(mut self, id: &[u8], critical: bool, value: &[u8]) -> Template {
         self.extensions.push((id.to_vec(), critical, value.to_vec()));
         self
+    }
+
+    /// The certificate of `key`, which is its own authority, and the key: PEM of both, as files have it.
+    pub fn self_signed(&self, key: &MadeKey) -> Result<String, NoEntropy> {
+        let der = self.sign(key, &self.subject, key)?;
+        Ok(pem::encode("CERTIFICATE", &der) + &pem::encode("PRIVATE KEY", key.pkcs8()))
     }
 
     /// The certificate of `key`, signed by `signer` under the name `issuer` (a whole Name).
