@@ -12,7 +12,7 @@ const DRIBBLE_TIMES: u32 = 4;
 
 impl Connection {
     /// Whether an increment opens a window only so far that next to nothing can be sent.
-    fn lets_dribble(&mut self, id: u32, increment: u32) -> bool {
+    fn lets_dribble(&self, id: u32, increment: u32) -> bool {
         let room = match id {
             0 if self.streams.len() == 0 => return false,
             0 => self.send.room(),

@@ -100,6 +100,7 @@ impl Backend {
 
     /// The limit that follows a server's answers, if one does.
     pub fn adaptive_limit(&self, server: ServerId) -> Option<u32> {
-        Some(self.state(server).limits().maxconn).filter(|_| self.state(server).adaptive.limit() != 0)
+        let state = self.state(server);
+        (state.adaptive.limit() != 0).then(|| state.limits().maxconn)
     }
 }

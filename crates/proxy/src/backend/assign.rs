@@ -110,8 +110,13 @@ pub fn answered(worker: &Worker, proxy: &Proxy, server: ServerId, after_us: i64)
         worker
             .with_view(proxy.id, |view| view.estimates.answered(server.0, us, clock::now_us().cast_signed()));
     }
-    outliers::went_well(worker, proxy, server, us);
-    adaptive::look_when_due(worker, proxy, server);
+    if proxy.rare().counts_outcomes() {
+        let counters = worker.srv_counters(proxy.id, server);
+        counters.outcomes.add(1);
+        counters.answer_us.add(us);
+        outliers::went_well(worker, proxy, server);
+        adaptive::look_when_due(worker, proxy, server);
+    }
 }
 
 /// A request that may be hedged was answered after so many microseconds, by whichever server: what `option hedge p95` goes by.
@@ -131,8 +136,13 @@ pub fn failed(worker: &Worker, proxy: &Proxy, server: ServerId, how: Failure) {
     if proxy.balance.algo.measures_servers() {
         worker.with_view(proxy.id, |view| view.estimates.failed(server.0, clock::now_us().cast_signed()));
     }
-    outliers::failed(worker, proxy, server, how);
-    adaptive::look_when_due(worker, proxy, server);
+    if proxy.rare().counts_outcomes() {
+        let counters = worker.srv_counters(proxy.id, server);
+        counters.outcomes.add(1);
+        counters.failed_outcomes.add(1);
+        outliers::failed(worker, proxy, server, how);
+        adaptive::look_when_due(worker, proxy, server);
+    }
 }
 
 /// Where a stream must go.

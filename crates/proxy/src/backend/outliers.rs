@@ -95,13 +95,8 @@ pub enum Failure {
     Other,
 }
 
-/// A request went well on a server, whose answer took so many microseconds.
-pub fn went_well(worker: &Worker, be: &Proxy, server: ServerId, us: u64) {
-    if be.rare().counts_outcomes() {
-        let counters = worker.srv_counters(be.id, server);
-        counters.outcomes.add(1);
-        counters.answer_us.add(us);
-    }
+/// A request went well on a server, which was counted.
+pub fn went_well(worker: &Worker, be: &Proxy, server: ServerId) {
     let Some(rules) = &be.rare().outliers else { return };
     let backend = worker.backend(be.id);
     let watched = &backend.state(server).watched;
@@ -112,14 +107,9 @@ pub fn went_well(worker: &Worker, be: &Proxy, server: ServerId, us: u64) {
     compare_when_due(backend, rules);
 }
 
-/// A request failed on a server.
+/// A request failed on a server, which was counted.
 #[cold]
 pub fn failed(worker: &Worker, be: &Proxy, server: ServerId, how: Failure) {
-    if be.rare().counts_outcomes() {
-        let counters = worker.srv_counters(be.id, server);
-        counters.outcomes.add(1);
-        counters.failed_outcomes.add(1);
-    }
     let Some(rules) = &be.rare().outliers else { return };
     let backend = worker.backend(be.id);
     let watched = &backend.state(server).watched;
