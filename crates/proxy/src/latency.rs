@@ -144,6 +144,16 @@ impl Latency {
         }
     }
 
+    /// Streams that ended.
+    pub fn streams(&self) -> u64 {
+        self.total.counts.iter().map(Counter::get).sum()
+    }
+
+    /// How long all of them took, in microseconds.
+    pub fn total_us(&self) -> u64 {
+        self.total.sum_us.get()
+    }
+
     /// Counts what others counted, too. Only the owning thread may call this.
     pub fn take_over(&self, other: &Latency) {
         self.total.take_over(&other.total);
@@ -181,7 +191,7 @@ impl Sum {
     pub fn of<'a>(phase: Phase, threads: impl Iterator<Item = &'a Latency>) -> Sum {
         let mut sum = Sum { counts: [0; BUCKETS], none: 0, count: 0, sum_us: 0 };
         for latency in threads {
-            let total: u64 = latency.total.counts.iter().map(Counter::get).sum();
+            let total = latency.streams();
             let histogram = match phase {
                 Phase::Total => Some(&latency.total),
                 Phase::Response => Some(&latency.response),

@@ -13,23 +13,26 @@ pub const SHARES: [(u64, &str); 5] = [(500, "p50"), (900, "p90"), (950, "p95"), 
 
 /// Times of a phase, of the frontend, listener, server or backend at this place.
 pub fn of(instance: &Instance, place: Place, phase: Phase) -> Sum {
+    let mut latencies = Vec::new();
+    each_counters(instance, place, |counters| latencies.extend(counters.latency.get()));
+    Sum::of(phase, latencies.into_iter().map(|latency| &**latency))
+}
+
+/// Visits what each thread counted at this place.
+pub fn each_counters<'a>(instance: &'a Instance, place: Place, visit: impl FnMut(&'a Counters)) {
     let proxy = &instance.config.proxies[place.proxy];
-    let threads = || instance.threads.iter();
-    let sum = |counters: &mut dyn Iterator<Item = &Counters>| {
-        let latencies: Vec<_> = counters.filter_map(|counters| counters.latency.get()).collect();
-        Sum::of(phase, latencies.into_iter().map(|latency| &**latency))
-    };
+    let threads = instance.threads.iter();
     match place.part {
-        Part::Frontend => sum(&mut instance.frontend_counters(proxy.id)),
+        Part::Frontend => instance.frontend_counters(proxy.id).for_each(visit),
         Part::Listener(at) => {
             let index = proxy.binds[at].number as usize;
-            sum(&mut threads().map(|t| &t.listeners[index]))
+            threads.map(|thread| &thread.listeners[index]).for_each(visit);
         }
         Part::Server(at) => {
             let index = instance.server_index(proxy.id, proxy.servers[at].id);
-            sum(&mut instance.servers.all(index))
+            instance.servers.all(index).for_each(visit);
         }
-        Part::Backend => sum(&mut threads().map(|t| &t.backends[proxy.id.0 as usize])),
+        Part::Backend => threads.map(|thread| &thread.backends[proxy.id.0 as usize]).for_each(visit),
     }
 }
 

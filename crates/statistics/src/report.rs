@@ -123,6 +123,27 @@ impl Place {
         }
     }
 
+    /// What it is about.
+    pub fn kind(self) -> RowKind {
+        match self.part {
+            Part::Frontend => RowKind::Frontend,
+            Part::Listener(_) => RowKind::Listener,
+            Part::Server(_) => RowKind::Server,
+            Part::Backend => RowKind::Backend,
+        }
+    }
+
+    /// The numbers of its proxy, of its kind, and its own.
+    pub fn id(self, instance: &Instance) -> (u32, u32, u32) {
+        let proxy = &instance.config.proxies[self.proxy];
+        let own = match self.part {
+            Part::Frontend | Part::Backend => 0,
+            Part::Listener(at) => proxy.binds[at].uid,
+            Part::Server(at) => proxy.servers[at].uid,
+        };
+        (proxy.uid, self.kind() as u32, own)
+    }
+
     /// The place after this one, whether it is shown or not.
     fn next(self, proxy: &Proxy) -> Place {
         let listener = |at| {

@@ -10,6 +10,7 @@ use thalweg_proxy::stream::statistics::{Page, SERVICE};
 use thalweg_statistics::page::html::Html;
 use thalweg_statistics::page::live::Live;
 use thalweg_statistics::page::options::{Code, Options, View};
+use thalweg_statistics::page::past::Past;
 use thalweg_statistics::page::{self, Context, act, row};
 use thalweg_statistics::report::{Form, Report};
 use thalweg_statistics::stat::SCHEMA;
@@ -19,7 +20,17 @@ const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
 
 /// The service.
-pub struct StatsPage(pub Arc<Cli>);
+pub struct StatsPage {
+    cli: Arc<Cli>,
+    past: Arc<Past>,
+}
+
+impl StatsPage {
+    /// For a process with this CLI.
+    pub fn new(cli: &Arc<Cli>) -> StatsPage {
+        StatsPage { cli: Arc::clone(cli), past: Arc::default() }
+    }
+}
 
 impl Service for StatsPage {
     fn name(&self) -> &'static str {
@@ -39,7 +50,7 @@ impl Service for StatsPage {
         let target = thalweg_http::uri::path_and_query(request.head.target());
         let options = Options::of(target.get(page.page.uri.len()..).unwrap_or(b""));
         response.clear();
-        let instance = self.0.live.current().ok_or(503u16)?;
+        let instance = self.cli.live.current().ok_or(503u16)?;
         let made = match request.head.method() {
             Method::Post => self.change(&instance, request, &page, &options, response),
             _ => self.show(instance, &page, options, response),
@@ -63,7 +74,14 @@ impl StatsPage {
             text(move |out| report.step(out))
         };
         let context = |options| {
-            Context::new(Arc::clone(&instance), &self.0.around(), page.proxy, page.page, page.admin, options)
+            Context::new(
+                Arc::clone(&instance),
+                &self.cli.around(),
+                page.proxy,
+                page.page,
+                page.admin,
+                options,
+            )
         };
         let (kind, body) = match view {
             View::Csv => (TEXT, report(Form::Csv)),
@@ -71,10 +89,12 @@ impl StatsPage {
             View::Json => (JSON, report(Form::Json)),
             View::Schema => (JSON, whole(SCHEMA.to_owned())),
             View::Live => {
-                let mut live = Live::new(context(options));
+                self.past.keep(&self.cli.live);
+                let mut live = Live::new(context(options), &self.past);
                 (JSON, text(move |out| live.step(out)))
             }
             View::Page => {
+                self.past.keep(&self.cli.live);
                 let mut html = Html::new(context(options));
                 (HTML, text(move |out| html.step(out)))
             }

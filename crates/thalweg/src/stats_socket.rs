@@ -77,7 +77,7 @@ pub fn prepare(
         committed: thalweg_cli::running::commit::Committed::default(),
     };
     let cli = Arc::new(cli);
-    instance.offer(vec![Box::new(Exporter(Arc::clone(&cli))), Box::new(StatsPage(Arc::clone(&cli)))]);
+    instance.offer(vec![Box::new(Exporter(Arc::clone(&cli))), Box::new(StatsPage::new(&cli))]);
     reloader.set_cli(&cli);
     cli
 }

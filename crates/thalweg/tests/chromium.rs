@@ -280,6 +280,47 @@ fn the_page_lives_in_a_browser() {
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
+/// What there was before the page was opened is on its curves at once.
+#[test]
+fn curves_begin_before_the_page_was_opened() {
+    let Some(program) = installed() else { return };
+    let server = Server::http(|_| ok("hello"));
+    let setup = Setup::http(&format!(
+        "frontend fe\nbind <@fe>\nstats uri /stats\ndefault_backend app\nbackend app\nserver a {}\n",
+        server.addr
+    ));
+    let proxy = setup.start("epoll");
+    let kept = |proxy: &support::Proxy| -> Value {
+        let figures = proxy.ask("GET /stats;live=past HTTP/1.1\r\nHost: h\r\n\r\n").text();
+        let figures: Value = serde_json::from_str(&figures).expect("JSON");
+        let rows = figures["rows"].as_array().expect("rows").clone();
+        rows.into_iter().find(|row| row[0] == "3.2.1").expect("the server's row")[23].clone()
+    };
+    // Somebody looked at the page before.
+    assert_eq!(kept(&proxy), json!([[], []]));
+    for _ in 0..20 {
+        proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    let until = Instant::now() + PATIENCE;
+    let begun =
+        |kept: &Value| kept[0].as_array().into_iter().flatten().filter_map(Value::as_u64).sum::<u64>();
+    while begun(&kept(&proxy)) < 20 {
+        assert!(Instant::now() < until, "never kept: {}", kept(&proxy));
+        thread::sleep(Duration::from_millis(100));
+    }
+    let Some(mut browser) = Browser::open(&program, &format!("http://{}/stats", proxy.addr("fe"))) else {
+        return;
+    };
+    // Nothing came since, so that curves of the page's own would be flat.
+    for column in [5, 6] {
+        let points = format!(
+            "[...(document.querySelector('tbody.servers tr').cells[{column}].querySelector('polyline')?.points ?? [])]"
+        );
+        browser.wait(&format!("{points}.length > 1"));
+        browser.wait(&format!("{points}.some((point) => point.y < 13)"));
+    }
+}
+
 /// Files of a page.
 const FILES: usize = 300;
 

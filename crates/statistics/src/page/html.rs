@@ -80,6 +80,8 @@ impl Html {
         begin(out, context, "");
         out.push_str("<body data-live=\"");
         escaped(out, &context.link(&format!(";live{}", context.suffix)));
+        out.push_str("\" data-past=\"");
+        escaped(out, &context.link(&format!(";live=past{}", context.suffix)));
         out.push_str(
             "\">\n<a class=\"skip\" href=\"#main\">Skip to the figures</a>\n<header>\n<h1>Statistics",
         );

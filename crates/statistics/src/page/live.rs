@@ -1,8 +1,12 @@
 //! What the page's script asks for, again and again: `;live`. An object with the texts at the top (`tiles`) and an array
-//! for each row (`rows`), in the order of [`ROW`].
+//! for each row (`rows`), in the order of [`ROW`]. Where the script begins (`;live=past`) each array ends with one more element: of the
+//! steps before ([`super::past`]), how many requests or sessions each of them had, and how many microseconds those took.
+
+use std::sync::Arc;
 
 use super::Context;
 use super::figures::Figures;
+use super::past::{Past, Point};
 use crate::format::json_string;
 use crate::report::Walk;
 
@@ -39,15 +43,17 @@ pub const ROW: [&str; 23] = [
 /// The figures, while they are written.
 pub struct Live {
     context: Context,
+    past: Option<Arc<Past>>,
     walk: Walk,
     begun: bool,
 }
 
 impl Live {
-    /// The rows of this context.
-    pub fn new(context: Context) -> Live {
+    /// The rows of this context, with what is kept of the time before where that is asked for.
+    pub fn new(context: Context, past: &Arc<Past>) -> Live {
         let walk = Walk::new(context.filter.clone());
-        Live { context, walk, begun: false }
+        let past = context.options.past.then(|| Arc::clone(past));
+        Live { context, past, walk, begun: false }
     }
 
     /// Writes some of it. False when that was the end.
@@ -72,7 +78,12 @@ impl Live {
             if !std::mem::take(&mut first) {
                 out.push_str(",\n");
             }
-            row(out, &Figures::of(&self.context.instance, place));
+            let figures = Figures::of(&self.context.instance, place);
+            row(out, &figures);
+            if let Some(past) = &self.past {
+                curves(out, &past.of(figures.id));
+            }
+            out.push(']');
         }
         true
     }
@@ -111,5 +122,12 @@ fn row(out: &mut String, figures: &Figures) {
     }
     out.push(',');
     json_string(out, &figures.check);
-    out.push(']');
+}
+
+/// The last element where the script begins: two arrays, from the oldest point to the latest.
+fn curves(out: &mut String, points: &[Point]) {
+    let begun: Vec<String> = points.iter().map(|point| point.begun.to_string()).collect();
+    let time = |point: &Point| point.time_us().map_or_else(|| "null".to_owned(), |us| us.to_string());
+    let times: Vec<String> = points.iter().map(time).collect();
+    out.push_str(&format!(",[[{}],[{}]]", begun.join(","), times.join(",")));
 }

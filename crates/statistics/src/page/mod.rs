@@ -1,7 +1,7 @@
 //! The statistics page: `stats uri` and the other `stats` keywords of a proxy.
 //!
 //! [`options`] reads what follows the page's URI, [`html`] writes the page, [`live`] the figures that its script asks for,
-//! [`row`] all that is known of one row, [`act`] does what a form asks for. The rows in CSV, JSON and typed lines are those
+//! [`past`] what its curves show of the time before, [`row`] all that is known of one row, [`act`] does what a form asks for. The rows in CSV, JSON and typed lines are those
 //! of the CLI ([`crate::report`]). The page's style and script are files in this directory; they are part of the page,
 //! which allows nothing else to run ([`policy`]).
 
@@ -10,6 +10,7 @@ pub mod figures;
 pub mod html;
 pub mod live;
 pub mod options;
+pub mod past;
 pub mod row;
 pub mod words;
 

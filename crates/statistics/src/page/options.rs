@@ -20,7 +20,7 @@ pub enum View {
     Typed,
     /// `;json-schema`
     Schema,
-    /// `;live`: what the page's script asks for. Ours.
+    /// `;live`, `;live=past`: what the page's script asks for. Ours.
     Live,
     /// `;row=<proxy>.<kind>.<number>`: all that is known of one row. Ours.
     Row(RowId),
@@ -85,6 +85,8 @@ pub struct Options {
     pub part: String,
     /// `;st=`: what became of the change before.
     pub code: Option<Code>,
+    /// `;live=past`: also what the curves show of the time before.
+    pub past: bool,
 }
 
 impl Options {
@@ -107,6 +109,7 @@ impl Options {
             norefresh: has(";norefresh"),
             part: value(&rest, "scope=").and_then(part).unwrap_or_default(),
             code,
+            past: has(";live=past"),
         }
     }
 
@@ -174,6 +177,8 @@ mod tests {
         assert_eq!(view(";csvx"), View::Csv);
         assert_eq!(view("/foo;xcsv"), View::Page);
         assert_eq!(view(";json-schema"), View::Schema);
+        assert_eq!((view(";live=past"), Options::of(b";live=past;up").past), (View::Live, true));
+        assert_eq!((view(";live;up"), Options::of(b";live;up").past), (View::Live, false));
         assert_eq!(view(";row=2.1.0"), View::Row((2, 1, 0)));
         assert_eq!(view(";row=2.1"), View::Page);
         assert_eq!(view(";row=2.1.99999999999"), View::Page);

@@ -2,9 +2,9 @@
 "use strict";
 (() => {
   const PERIOD_MS = 800;            // between two looks, for a page of usual size
-  const KEPT = 60;                  // points of a small curve
+  const KEPT = 60, STEP_MS = 5000;  // finished points of a curve, and what each of them is about; as in past.rs
   const [ID, CLASS, STATUS, SINCE, WEIGHT, QUEUE, QUEUE_MAX, SESSIONS, SESSIONS_MAX, LIMIT, RATE, RATE_MAX, TOTAL, STREAMS,
-    TIME, P50, P99, IN, OUT, DENIED, ERRORS, RETRIES, CHECK] = Array(23).keys();   // as in live.rs
+    TIME, P50, P99, IN, OUT, DENIED, ERRORS, RETRIES, CHECK, PAST] = Array(24).keys();   // as in live.rs
   const PROBLEMS = new Set(["changing", "down", "maint", "drain"]);
   const url = document.body.dataset.live;
   const news = document.getElementById("news");
@@ -46,7 +46,7 @@
   for (const section of sections) {
     for (const element of section.element.querySelectorAll("tbody tr")) {
       const name = element.cells[0].querySelector("a").textContent;
-      const row = { element, section, name, text: `${section.name}/${name}`.toLowerCase(), data: null, rates: [], times: [] };
+      const row = { element, section, name, text: `${section.name}/${name}`.toLowerCase(), data: null, rates: [], times: [], began: null };
       rows.set(element.dataset.k, row);
       section.rows.push(row);
     }
@@ -69,15 +69,20 @@
     let svg = cell.querySelector("svg");
     if (!svg) {
       svg = document.createElementNS(space, "svg");
-      svg.setAttribute("viewBox", `0 0 ${KEPT - 1} 14`);
+      svg.setAttribute("viewBox", `0 0 ${KEPT} 14`);
       svg.setAttribute("preserveAspectRatio", "none");
       svg.setAttribute("aria-hidden", "true");
       svg.append(document.createElementNS(space, "polyline"));
       cell.prepend(svg);
     }
     const top = Math.max(...points, 1);
-    const from = KEPT - points.length;
+    const from = KEPT + 1 - points.length;
     svg.firstChild.setAttribute("points", points.map((n, i) => `${from + i},${(13 - 12 * n / top).toFixed(1)}`).join(" "));
+  };
+  // Without any streams what was known stays.
+  const carried = (points) => {
+    let known = null;
+    return points.map((point) => (known = point ?? known)).filter((point) => point !== null);
   };
   const show = (row) => {
     const data = row.data;
@@ -107,8 +112,31 @@
     write(cells[11], count(data[ERRORS]));
     write(cells[12], count(data[RETRIES]));
     write(cells[13], data[CHECK]);
-    curve(cells[5], row.rates);
-    curve(cells[6], row.times);
+    if (data[RATE] !== null) curve(cells[5], [...row.rates, data[RATE]]);
+    curve(cells[6], carried([...row.times, row.time]));
+  };
+
+  // The points of a curve are what a row did in steps of the same length, and the one behind them is what it does now. Those from
+  // before the page was opened, or while it was hidden, come from the process.
+  const extend = (row, data, now) => {
+    if (data[PAST]) {
+      const [begun, times] = data[PAST];
+      row.rates = begun.map((n) => n * 1000 / STEP_MS);
+      row.times = times;
+      row.began = null;
+    }
+    const began = row.began ??= { data, now };
+    const streams = data[STREAMS] - began.data[STREAMS];
+    row.time = streams > 0 ? (data[TIME] - began.data[TIME]) / streams : null;
+    // A large page looks less often than there are steps.
+    const steps = Math.floor((now - began.now) / STEP_MS);
+    if (!steps) return;
+    // Counters may have been cleared.
+    const rate = Math.max(0, data[TOTAL] - began.data[TOTAL]) * 1000 / (now - began.now);
+    row.rates = [...row.rates, ...Array(steps).fill(rate)].slice(-KEPT);
+    row.times = [...row.times, ...Array(steps).fill(row.time)].slice(-KEPT);
+    row.began = { data, now };
+    row.time = null;
   };
 
   // What changed, for everybody and aloud for those who listen.
@@ -118,14 +146,7 @@
     if (!row) return;
     const before = row.data;
     row.data = data;
-    if (data[RATE] !== null) row.rates.push(data[RATE]);
-    if (before && data[STREAMS] !== null) {
-      // On average, of the streams since the last look; without any, what was known stays.
-      const streams = data[STREAMS] - before[STREAMS];
-      if (streams > 0) row.times.push((data[TIME] - before[TIME]) / streams);
-      else if (row.times.length) row.times.push(row.times.at(-1));
-    }
-    for (const points of [row.rates, row.times]) if (points.length > KEPT) points.shift();
+    extend(row, data, performance.now());
     if (before && before[CLASS] !== data[CLASS]) {
       const now = new Date().toLocaleTimeString();
       say(`${now}: ${row.section.name}/${row.name} was ${before[STATUS]}, now ${data[STATUS]}`);
@@ -142,14 +163,17 @@
   };
 
   // Looks again and again. A long answer is asked for less often; a hidden page not at all.
-  let timer = 0, paused = false, looking = false;
+  let timer = 0, paused = false, looking = false, rested = -Infinity;
   const look = async () => {
     clearTimeout(timer);
-    if (looking || paused || document.hidden) return;
-    looking = true;
+    if (looking) return;
     const began = performance.now();
+    if (paused || document.hidden) { rested ??= began; return; }
+    looking = true;
     try {
-      const response = await fetch(url, { cache: "no-store", credentials: "same-origin" });
+      // Who did not look for a while, or never, has missed points.
+      const wanted = rested !== null && began - rested > STEP_MS ? document.body.dataset.past : url;
+      const response = await fetch(wanted, { cache: "no-store", credentials: "same-origin" });
       if (!response.ok) throw new Error(`the answer is ${response.status}`);
       const answer = await response.json();
       for (const [id, text] of Object.entries(answer.tiles)) {
@@ -157,6 +181,7 @@
         if (tile && tile.textContent !== text) tile.textContent = text;
       }
       answer.rows.forEach(take);
+      rested = null;
       visible.forEach(show);
       if (dialog.open) await details();
       counts();
