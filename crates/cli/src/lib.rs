@@ -18,7 +18,6 @@ mod session;
 pub mod shown;
 mod threads;
 pub mod transaction;
-mod twins;
 pub mod variables;
 pub mod words;
 

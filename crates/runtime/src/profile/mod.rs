@@ -4,13 +4,15 @@
 //! is off, a run costs two predictable branches. While it is on, each run and each wake-up reads the clock once, and
 //! the run is counted by its kind and the place it was woken from.
 
+mod activity;
 mod figures;
-mod show;
+mod rows;
 
+pub use activity::{ExtraCounter, mean_busy_percent, show_activity, thread_busy_percent};
 pub use figures::{Figures, begin_figures, figures};
-pub use show::{
-    ExtraCounter, Order, ProfileOptions, mean_busy_percent, show_activity, show_pools, show_profiling_status,
-    show_profiling_tasks, show_tasks, show_threads, thread_busy_percent,
+pub use rows::{
+    Order, ProfileOptions, QueuedTasks, TaskCost, TaskCosts, ThreadAnswer, ThreadState, queued_tasks,
+    task_costs, thread_states,
 };
 
 use crate::clock;

@@ -72,7 +72,7 @@ fn profiling_counts_kinds_and_callers() {
             yield_now().await;
         };
         work().await;
-        let off = profile::show_profiling_tasks(Default::default());
+        let off = profile::task_costs(Default::default());
         profile::set_profiling(Profiling::On);
         assert_eq!(profile::profiling(), Profiling::On);
         timer::sleep(1).await;
@@ -80,26 +80,20 @@ fn profiling_counts_kinds_and_callers() {
         profile::set_profiling(Profiling::Off);
         timer::sleep(1).await;
         work().await;
-        (off, profile::show_profiling_tasks(Default::default()))
+        (off, profile::task_costs(Default::default()).expect("it was on"))
     });
-    assert_eq!(off, "", "off means off");
-    let lines: Vec<&str> = on.lines().collect();
-    assert!(lines[0].starts_with("Tasks activity over ") && lines[0].ends_with(" sec ago:"), "{on}");
-    let woken =
-        lines.iter().find(|l| l.trim_start().starts_with("worker ") && l.contains(" 10 ")).expect(&on);
-    assert!(woken.contains(" <- ") && woken.contains(&format!("{}:", file!())), "{woken}");
-    assert!(woken.contains("us"), "twenty microseconds each: {woken}");
-    assert_eq!(
-        lines.iter().filter(|l| l.trim_start().starts_with("worker ")).count(),
-        3,
-        "spawn, wake, kill: {on}"
-    );
+    assert_eq!(off, None, "off means off");
+    let workers: Vec<_> = on.rows.iter().filter(|row| row.name == "worker").collect();
+    let woken = workers.iter().find(|row| row.calls == 10).expect("it was woken ten times");
+    assert!(woken.from.is_some_and(|from| from.file() == file!()), "{woken:?}");
+    assert!(woken.cpu_ns >= 10 * 20_000, "twenty microseconds each: {woken:?}");
+    assert_eq!(workers.len(), 3, "spawn, wake, kill: {on:?}");
 }
 
 #[test]
 fn the_state_of_all_threads_can_be_shown() {
-    let texts = Arc::new(Mutex::new(Vec::new()));
-    let log = texts.clone();
+    let told = Arc::new(Mutex::new(None));
+    let log = told.clone();
     let runtime = Runtime::start(Config { threads: 2, ..Config::default() }, move |thread| {
         static SPINNER: Kind = Kind::new("spinner");
         for _ in 0..3 {
@@ -112,27 +106,26 @@ fn the_state_of_all_threads_can_be_shown() {
         if thread == 1 {
             let log = log.clone();
             spawn(&TEST, async move {
-                let tasks = profile::show_tasks().await;
-                let threads = profile::show_threads().await;
+                let tasks = profile::queued_tasks().await;
+                let threads = profile::thread_states().await;
                 let seven = |t: usize| 7 + t as u64;
                 let extra: [profile::ExtraCounter<'_>; 1] = [("accepted", &seven)];
                 let all = profile::show_activity(None, &extra);
                 let one = profile::show_activity(Some(2), &extra);
-                *log.lock().unwrap() = vec![tasks, threads, all, one, profile::show_pools("")];
+                *log.lock().unwrap() = Some((tasks, threads, all, one));
                 stop();
             });
         }
     })
     .unwrap();
     runtime.run().unwrap();
-    let texts = texts.lock().unwrap();
-    let [tasks, threads, all, one, pools] = &texts[..] else { panic!("{texts:?}") };
-    assert!(tasks.contains(" (2 threads)\n") && tasks.contains("\n  spinner "), "{tasks}");
-    assert!(threads.contains("* Thread 2 ") && threads.contains("  Thread 1 "), "{threads}");
+    let (tasks, threads, all, one) = told.lock().unwrap().take().expect("it was told");
+    assert!(tasks.iter().any(|kind| kind.name == "spinner" && kind.places > 1), "{tasks:?}");
+    let asked = threads.iter().map(|thread| thread.answer.as_ref().map(|answer| answer.is_here));
+    assert_eq!(asked.collect::<Vec<_>>(), [Some(false), Some(true)]);
     assert!(all.contains("\nthread_id: 2 (1..2)\n") || all.starts_with("thread_id: 2 (1..2)\n"), "{all}");
     assert!(all.contains("accepted: 15 [ 7 8 ]\n"), "{all}");
     assert!(one.contains("accepted: 8\n") && !one.contains('['), "{one}");
-    assert!(pools.starts_with("Dumping pools usage.") && pools.contains("\nTotal: "), "{pools}");
 }
 
 #[test]
