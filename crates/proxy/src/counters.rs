@@ -6,17 +6,17 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use smallvec::SmallVec;
 use thalweg_h2::connection::{Excess, Tally};
 use thalweg_live::{Chunks, Held, Rows};
-use thalweg_shared as sync;
 
 use crate::latency::{Latency, Times};
 use crate::spans::SpanCounters;
 
+mod peaks;
 mod rare;
 mod tls;
 
+pub use peaks::{Peaks, peak};
 use rare::Rare;
 pub use tls::{Handshake, TlsCounters, TlsPeaks};
 
@@ -145,6 +145,8 @@ macro_rules! counters {
             h2_excesses: Rare<EXCESSES>,
             /// Of TLS, by [`Handshake`].
             handshakes: Rare<{ Handshake::COUNT }>,
+            /// When this thread last looked at all threads: see [`Peaks`].
+            looked_ms: Counter,
         }
 
         impl $name {
@@ -403,42 +405,18 @@ impl Counters {
 /// Streams that averages of times are over.
 pub const TIMED_MAX: u64 = 1024;
 
-/// The largest rates so far of one frontend, backend or server, over all threads, each in a second of the clock. Written
-/// when a new second begins, at most once per second and thread.
-#[derive(Default)]
-pub struct Peaks {
-    pub sessions: sync::AtomicU64,
-    pub requests: sync::AtomicU64,
-    pub connections: sync::AtomicU64,
-}
-
-impl Peaks {
-    /// Starts anew.
-    pub fn reset(&self) {
-        for peak in [&self.sessions, &self.requests, &self.connections] {
-            peak.store(0, Relaxed);
-        }
-    }
-}
-
-/// The largest rate of what these count, one per thread or part: what was seen so far, or what they have in a second that nobody has
-/// looked at, as nothing came after it.
-pub fn peak<'a>(seen: &sync::AtomicU64, rates: impl Iterator<Item = &'a Rate>) -> u64 {
-    let mut seconds: SmallVec<[(u64, u64); 16]> = SmallVec::new();
-    for rate in rates {
-        let second = rate.second.load(Relaxed);
-        seconds.push((second, rate.current.load(Relaxed)));
-        seconds.push((second.wrapping_sub(1), rate.previous.load(Relaxed)));
-    }
-    seconds.sort_unstable();
-    let of_all = seconds.chunk_by(|a, b| a.0 == b.0).map(|same| same.iter().map(|(_, events)| events).sum());
-    of_all.fold(seen.load(Relaxed), u64::max)
-}
-
 /// A session or stream that exists now, on the thread that owns the counters. However its task ends, the count goes
 /// down.
 #[must_use]
 pub struct Present<'a>(&'a Counters);
+
+impl<'a> Present<'a> {
+    /// Where it counts.
+    #[inline]
+    pub fn counters(&self) -> &'a Counters {
+        self.0
+    }
+}
 
 impl Drop for Present<'_> {
     #[inline]
@@ -699,22 +677,6 @@ mod tests {
             (rate.in_second(0), rate.in_second(1), rate.in_second(2), rate.in_second(3)),
             (0, 20, 4, 0)
         );
-    }
-
-    /// Two threads have 3 and 4 events in a second, and none for long after it: whoever looks, and whoever has the next event, knows
-    /// of all of them.
-    #[test]
-    fn peaks_are_not_forgotten() {
-        let (threads, seen) = ([Rate::default(), Rate::default()], sync::AtomicU64::new(0));
-        (0..3).for_each(|_| _ = threads[0].add(5_100));
-        (0..4).for_each(|_| _ = threads[1].add(5_900));
-        assert_eq!(peak(&seen, threads.iter()), 7);
-        let past = threads[0].add(60_000).expect("the first of its second");
-        assert_eq!(past, PastSecond { second: 5, forgotten: 3 });
-        seen.fetch_max(past.forgotten + threads[1].in_second(5), Relaxed);
-        threads[1].add(61_000);
-        assert_eq!(peak(&seen, threads.iter()), 7);
-        assert_eq!(peak(&sync::AtomicU64::new(0), threads.iter()), 1);
     }
 
     #[test]

@@ -432,9 +432,9 @@ impl Thread {
         }
     }
 
-    /// A stream comes to a backend; it leaves when what this returns is dropped.
+    /// A stream comes to a backend, whose counters this returns.
     #[inline]
-    pub fn begin_stream(&self, backend: ProxyId) -> Present<'_> {
+    pub fn count_stream(&self, backend: ProxyId) -> &Counters {
         let counters = self.be_counters(backend);
         counters.total.add(1);
         if let Some(past) = counters.session_rate.add(clock::now_ms()) {
@@ -442,7 +442,7 @@ impl Thread {
             let rates = self.live.threads.iter().map(|t| &t.backends[at].session_rate);
             raise(&self.live.backend_peaks[at].sessions, rates, past);
         }
-        counters.enter()
+        counters
     }
 
     /// This thread's counters of a backend.

@@ -217,7 +217,7 @@ impl<'a> Sums<'a> {
 
     /// What backends and servers have in common.
     fn behind(&self, row: &mut Row, peaks: &Peaks) {
-        row.set(const { at("smax") }, narrow(self.of(|c| &c.current_max)));
+        row.set(const { at("smax") }, narrow(peaks.streams(self.0.iter().copied())));
         row.set(const { at("econ") }, self.wide(|c| &c.failed_connections));
         row.set(const { at("eresp") }, self.wide(|c| &c.failed_responses));
         row.set(const { at("wretr") }, self.wide(|c| &c.retries));
@@ -372,9 +372,6 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     let limit = backend.maxconn(server.id);
     if limit != 0 {
         row.set(const { at("slim") }, U32(limit));
-        // Each thread knows the most that it had; all of them together never had more than this.
-        let most = sums.of(|c| &c.current_max).min(u64::from(limit.max(server.maxconn)));
-        row.set(const { at("smax") }, narrow(most));
     }
     if server.maxqueue != 0 {
         row.set(const { at("qlimit") }, U32(server.maxqueue));

@@ -16,13 +16,14 @@ use thalweg_runtime::{clock, timer};
 use thalweg_tls::engine::SentEarly;
 
 use super::ending::{self, Cause};
+use super::stay::Stay;
 use super::{After, Stop, Stream, cookie, early, finish, shut_check, stick, waiting};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, Full, NoServer};
 use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target, Way};
 use crate::connection::line::Line;
 use crate::connection::port::Port;
-use crate::counters::{Counters, OfServer, Present};
+use crate::counters::{Counters, OfServer};
 use crate::traces;
 use crate::worker::Worker;
 
@@ -500,23 +501,30 @@ async fn opened<'a>(
 
 /// A slot on a server, given back when dropped. Counts the stream on the server for as long.
 pub struct Lease<'a> {
+    of_server: OfServer<'a>,
+    /// Ends before the slot is given back, so that there are never more streams than slots.
+    _stay: Stay<'a>,
+    slot: HeldSlot<'a>,
+}
+
+/// A slot that is given back when this is dropped.
+struct HeldSlot<'a> {
     worker: &'a Worker,
     proxy: ProxyId,
     slot: Slot,
-    of_server: OfServer<'a>,
-    _present: Present<'a>,
 }
 
 impl<'a> Lease<'a> {
     /// Takes charge of a slot that was just taken.
     pub fn new(worker: &'a Worker, proxy: ProxyId, slot: Slot) -> Lease<'a> {
         let of_server = worker.of_server(proxy, slot.server());
-        Lease { worker, proxy, slot, of_server, _present: of_server.counters.enter() }
+        let stay = Stay::on_server(worker, of_server);
+        Lease { of_server, _stay: stay, slot: HeldSlot { worker, proxy, slot } }
     }
 
     /// The server.
     pub fn server(&self) -> ServerId {
-        self.slot.server()
+        self.slot.slot.server()
     }
 
     /// What this thread counts of the server.
@@ -526,11 +534,11 @@ impl<'a> Lease<'a> {
 
     /// Counts an attempt on the server.
     pub fn count_attempt(&self) {
-        self.worker.count_attempt(self.of_server);
+        self.slot.worker.count_attempt(self.of_server);
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for HeldSlot<'_> {
     fn drop(&mut self) {
         if crate::plant::bug("slot-kept") {
             return;

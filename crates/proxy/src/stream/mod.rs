@@ -27,6 +27,7 @@ pub mod route;
 pub mod rules;
 pub mod service;
 pub mod statistics;
+pub mod stay;
 pub mod stick;
 pub mod tcp;
 pub mod track;
@@ -45,10 +46,10 @@ use thalweg_sample::context::{Ctx, Payload};
 use thalweg_sample::facts::{self, Session, StreamFacts};
 
 use crate::connection::port::Port;
-use crate::counters::Present;
 use crate::frontend::ClientSession;
 use crate::stream::ending::Cause;
 use crate::stream::entry::Entry;
+use crate::stream::stay::Stay;
 use crate::worker::Worker;
 
 /// What becomes of the client's connection after a request.
@@ -89,7 +90,7 @@ pub struct Stream<'a> {
     /// The client broke its connection while rules waited.
     pub broken: bool,
     /// Counts the stream in its backend, once there is one.
-    pub in_backend: Option<Present<'a>>,
+    pub in_backend: Option<Stay<'a>>,
 }
 
 impl<'a> Stream<'a> {

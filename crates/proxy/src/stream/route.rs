@@ -11,6 +11,7 @@ use thalweg_config::model::{BalanceAlgo, DynamicTarget, Proxy, ProxyId, ServerId
 use thalweg_runtime::clock;
 use thalweg_sample::acl::Verdict;
 
+use super::stay::Stay;
 use super::{Stream, cookie, stick};
 use crate::backend::algorithm::{Chooser, hasher};
 use crate::backend::assign::Choice;
@@ -63,7 +64,7 @@ pub fn enter<'a>(stream: &mut Stream<'a>, be: &'a Proxy) {
     if be.id != stream.session.frontend {
         super::inherit_settings(&mut stream.state.facts, be, false);
     }
-    stream.in_backend = Some(stream.worker.begin_stream(be.id));
+    stream.in_backend = Some(Stay::in_backend(stream.worker, be.id));
     stream.trace(traces::BACKEND_CHOSEN);
     if stream.state.facts.is_http {
         cookie::begin(be, &mut stream.state.facts.termination);

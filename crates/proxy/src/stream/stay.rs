@@ -1,0 +1,71 @@
+//! A stream in a backend, or on a server.
+
+use thalweg_config::model::ProxyId;
+use thalweg_runtime::clock;
+
+use crate::counters::{OfServer, Present};
+use crate::worker::Worker;
+
+/// Where a stream is.
+enum Place {
+    Backend(ProxyId),
+    /// By its flat number.
+    Server(usize),
+}
+
+/// Counts a stream where it is, until this is dropped, and sees to it that the most at once is known: see
+/// [`crate::counters::Peaks`].
+#[must_use]
+pub struct Stay<'a> {
+    worker: &'a Worker,
+    place: Place,
+    present: Present<'a>,
+}
+
+impl<'a> Stay<'a> {
+    /// A stream comes to a backend.
+    pub fn in_backend(worker: &'a Worker, backend: ProxyId) -> Stay<'a> {
+        Stay::begin(worker, Place::Backend(backend), worker.count_stream(backend).enter())
+    }
+
+    /// A stream comes to a server.
+    pub fn on_server(worker: &'a Worker, server: OfServer<'a>) -> Stay<'a> {
+        Stay::begin(worker, Place::Server(server.index), server.counters.enter())
+    }
+
+    #[inline]
+    fn begin(worker: &'a Worker, place: Place, present: Present<'a>) -> Stay<'a> {
+        let stay = Stay { worker, place, present };
+        stay.look();
+        stay
+    }
+
+    #[inline]
+    fn look(&self) {
+        if self.present.counters().is_time_to_look(clock::now_ms()) {
+            self.look_at_all();
+        }
+    }
+
+    #[cold]
+    fn look_at_all(&self) {
+        let instance = &self.worker.instance;
+        let mine = self.present.counters();
+        match self.place {
+            Place::Backend(id) => {
+                let at = id.0 as usize;
+                let all = instance.threads.iter().map(|thread| &thread.backends[at]);
+                instance.backend_peaks[at].look(mine, all);
+            }
+            Place::Server(index) => {
+                instance.servers.peaks(index).look(mine, instance.servers.all(index));
+            }
+        }
+    }
+}
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        self.look();
+    }
+}
