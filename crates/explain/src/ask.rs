@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::{Answer, Ask, Url};
+use crate::{Answer, Ask, Protocol, Url};
 
 /// Where requests come from unless it is said.
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -14,6 +14,7 @@ pub struct AskReader {
     fields: Vec<(String, String)>,
     from: Option<IpAddr>,
     to: Option<String>,
+    protocol: Option<Protocol>,
     answer: Answer,
     /// One object instead of lines (`--format json`).
     pub json: bool,
@@ -35,6 +36,11 @@ impl AskReader {
                 self.from = Some(from.parse().map_err(|_| format!("'{from}' is not an IP address"))?);
             }
             "--to" => self.to = Some(value("the name of a frontend or bind")?.to_owned()),
+            "--http" => {
+                let version = value("a version of HTTP")?;
+                let number = version.parse().map_err(|_| format!("'{version}' is not a version of HTTP"))?;
+                self.protocol = Some(Protocol::of_version(number)?);
+            }
             "-H" => self.fields.push(field(value("a header field")?)?),
             "--status" => {
                 let status = value("a status")?;
@@ -75,8 +81,8 @@ impl AskReader {
     pub fn ask(self, body: Vec<u8>) -> Result<Ask, String> {
         let none = "no request was given; it looks like 'GET https://www.example.com/'";
         let (method, url) = self.request.ok_or(none)?;
-        let (fields, to, answer) = (self.fields, self.to, self.answer);
-        Ok(Ask { method, url, fields, body, from: self.from.unwrap_or(FROM), to, answer })
+        let AskReader { fields, from, to, protocol, answer, .. } = self;
+        Ok(Ask { method, url, fields, body, from: from.unwrap_or(FROM), to, protocol, answer })
     }
 }
 

@@ -3,7 +3,7 @@
 //! The file is TOML, of which this reads what such files need: `[[test]]`, and below it keys with a string, a number, or
 //! an array of strings, each on one line.
 
-use crate::{Answer, Ask, Explanation, Url};
+use crate::{Answer, Ask, Explanation, Protocol, Url};
 
 /// One test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +145,7 @@ struct Draft {
     body: String,
     from: String,
     to: Option<String>,
+    protocol: Option<Protocol>,
     answer: Answer,
     expected: Vec<Expected>,
 }
@@ -170,6 +171,7 @@ impl Draft {
             body: String::new(),
             from: "127.0.0.1".into(),
             to: None,
+            protocol: None,
             answer: Answer::default(),
             expected: Vec::new(),
         }
@@ -188,6 +190,7 @@ impl Draft {
             ("body", Setting::Text(text)) => self.body = text,
             ("from", Setting::Text(text)) => self.from = text,
             ("to", Setting::Text(text)) => self.to = Some(text),
+            ("http", Setting::Number(version)) => self.protocol = Some(Protocol::of_version(version)?),
             ("answer_status", Setting::Number(status)) => {
                 let status = u16::try_from(status).ok().filter(|status| (200..600).contains(status));
                 self.answer.status = status.ok_or("a server's status is from 200 to 599")?;
@@ -211,7 +214,7 @@ impl Draft {
             ("expect_body", Setting::Text(text)) => self.expected.push(Expected::Body(text)),
             ("expect_closed", Setting::Flag(true)) => self.expected.push(Expected::Closed),
             (key, _) => {
-                let known = "name, request, headers, body, from, to, answer_status, answer_headers, answer_body, \
+                let known = "name, request, headers, body, from, to, http, answer_status, answer_headers, answer_body, \
                              expect_status, expect_frontend, expect_backend, expect_server, expect_headers, \
                              expect_sent_headers, expect_sent_target, expect_body, expect_closed";
                 return Err(format!(
@@ -239,6 +242,7 @@ impl Draft {
                 body: self.body.into_bytes(),
                 from: self.from.parse().map_err(|_| at(format!("'{}' is not an address", self.from)))?,
                 to: self.to,
+                protocol: self.protocol,
                 answer: self.answer,
             },
         })

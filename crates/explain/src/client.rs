@@ -2,11 +2,13 @@
 
 use std::pin::pin;
 
+use thalweg_h2::connection::Role;
 use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
 use thalweg_runtime::{clock, timer};
 
+use crate::framed::Framed;
 use crate::line::Line;
-use crate::{Ask, Message};
+use crate::{Ask, Message, Protocol};
 
 /// A silence after which nothing more is expected of an answer that has begun, in virtual milliseconds.
 const SILENCE_MS: u64 = 2_000;
@@ -39,21 +41,59 @@ pub fn request(ask: &Ask) -> Vec<u8> {
 /// Sends a request from one address to another, and gives the answer; `None` if there is none.
 ///
 /// # Errors
-/// There is no connection, or no agreement on TLS.
-pub async fn exchange(ask: &Ask, from: SockAddr, to: SockAddr, tls: bool) -> Result<Option<Message>, String> {
+/// There is no connection, or no agreement on TLS or on the protocol.
+pub async fn exchange(
+    ask: &Ask,
+    (from, to): (SockAddr, SockAddr),
+    tls: bool,
+    protocol: Protocol,
+) -> Result<Option<Message>, String> {
     let options = ConnectOptions { source: Some(from), ..ConnectOptions::default() };
     let stream = Stream::connect(&to, &options).await.map_err(|error| format!("no connection: {error}"))?;
     let mut line = Line::new(stream);
     if tls {
-        line.shake_hands(ask.url.host()).await?;
+        // Who wants HTTP/1 names no protocol.
+        let wanted: &[&[u8]] = if protocol == Protocol::Http2 { &[b"h2"] } else { &[] };
+        let agreed = line.shake_hands(ask.url.host(), wanted).await?;
+        if !wanted.is_empty() && agreed.as_deref() != wanted.first().copied() {
+            return Err("the bind does not speak HTTP/2: 'h2' is not in its 'alpn'".into());
+        }
     }
+    match protocol {
+        Protocol::Http1 => Ok(by_lines(ask, line).await),
+        Protocol::Http2 => by_frames(ask, line).await,
+    }
+}
+
+/// Waits for more, longer while there was nothing.
+async fn more(line: &mut Line, is_first: bool) -> Option<Vec<u8>> {
+    let patience = if is_first { PATIENCE_MS } else { SILENCE_MS };
+    timer::timeout_at(Some(clock::now_ms() + patience), pin!(line.receive())).await.ok()?
+}
+
+/// Over HTTP/2.
+async fn by_frames(ask: &Ask, mut line: Line) -> Result<Option<Message>, String> {
+    let mut framed = Framed::new(Role::Client);
+    let stream = framed.request(ask)?;
+    loop {
+        line.send(&framed.output()).await;
+        // Settings and windows are no answer: that may take as long as rules like.
+        let Some(bytes) = more(&mut line, !framed.has_begun(stream)).await else { break };
+        let goes_on = framed.take(&bytes);
+        if !goes_on || framed.is_whole(stream) {
+            break;
+        }
+    }
+    Ok(framed.message(stream))
+}
+
+/// Over HTTP/1.
+async fn by_lines(ask: &Ask, mut line: Line) -> Option<Message> {
     line.send(&request(ask)).await;
     let mut bytes = Vec::new();
     let mut message = None;
     while bytes.len() < ANSWER_MAX {
-        let patience = if bytes.is_empty() { PATIENCE_MS } else { SILENCE_MS };
-        let deadline = Some(clock::now_ms() + patience);
-        let Ok(Some(more)) = timer::timeout_at(deadline, pin!(line.receive())).await else { break };
+        let Some(more) = more(&mut line, bytes.is_empty()).await else { break };
         bytes.extend_from_slice(&more);
         // Interim responses come before the answer.
         while let Some((head, length)) = Message::parse(&bytes) {
@@ -68,10 +108,10 @@ pub async fn exchange(ask: &Ask, from: SockAddr, to: SockAddr, tls: bool) -> Res
             break;
         }
     }
-    Ok(message.map(|(head, length)| {
+    message.map(|(head, length)| {
         let body = decoded(&head, &bytes[length..]);
         Message { body, ..head }
-    }))
+    })
 }
 
 /// Whether no more of an answer is to come.

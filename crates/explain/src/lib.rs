@@ -11,12 +11,13 @@
 //! [`Scene::of`] takes it all from a process that serves, for the CLI's `explain`.
 //!
 //! What differs from a running process: nothing else happens at the same time, no health check is made (every server is
-//! as the file says), log lines go nowhere, servers do not speak TLS, and the clock stands at the start of the simulation.
+//! as the file says), log lines go nowhere, certificates of servers are not looked at, and the clock stands at the start of the simulation.
 #![forbid(unsafe_code)]
 
 mod ask;
 mod cases;
 mod client;
+mod framed;
 mod json;
 mod line;
 mod recorder;
@@ -47,8 +48,29 @@ pub struct Ask {
     pub from: IpAddr,
     /// The bind it comes to: the name of a frontend or an address, where the URL does not decide.
     pub to: Option<String>,
+    /// What the client speaks; unless it is said, HTTP/1, or HTTP/2 to a bind that speaks nothing else.
+    pub protocol: Option<Protocol>,
     /// What servers answer.
     pub answer: Answer,
+}
+
+/// What a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Protocol {
+    Http1,
+    Http2,
+}
+
+impl Protocol {
+    /// By the number of its version.
+    fn of_version(number: i64) -> Result<Protocol, String> {
+        match number {
+            1 => Ok(Protocol::Http1),
+            2 => Ok(Protocol::Http2),
+            other => Err(format!("'{other}' is neither 1 nor 2, the versions of HTTP that are spoken here")),
+        }
+    }
 }
 
 /// What the scripted servers answer.

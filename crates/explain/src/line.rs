@@ -37,11 +37,14 @@ impl Line {
         }
     }
 
-    /// Agrees on TLS as a client, with whoever it is: what is explained is not whether the certificate is good.
-    pub async fn shake_hands(&mut self, host: &str) -> Result<(), String> {
+    /// Agrees on TLS as a client, with whoever it is: what is explained is not whether the certificate is good. Gives the protocol
+    /// that was chosen of those that are offered.
+    pub async fn shake_hands(&mut self, host: &str, offered: &[&[u8]]) -> Result<Option<Vec<u8>>, String> {
         let failed = |what: String| format!("no agreement on TLS: {what}");
-        let context = ServerContext::new(&ServerProfile::default(), Arc::new(SystemClock))
-            .map_err(|error| failed(error.to_string()))?;
+        let alpn = offered.iter().map(|name| name.to_vec()).collect();
+        let profile = ServerProfile { alpn, ..ServerProfile::default() };
+        let context =
+            ServerContext::new(&profile, Arc::new(SystemClock)).map_err(|error| failed(error.to_string()))?;
         let is_name = host.parse::<std::net::IpAddr>().is_err() && !host.starts_with('[');
         let name = is_name.then_some(host.as_bytes());
         let mut connecting =
@@ -52,8 +55,10 @@ impl Line {
                 let step = connecting.step(&mut out);
                 self.send_raw(&std::mem::take(&mut out)).await;
                 if step.map_err(|error| failed(error.to_string()))? == Step::Done {
-                    self.agreed(connecting.finish().map_err(|error| failed(error.to_string()))?);
-                    return Ok(());
+                    let connected = connecting.finish().map_err(|error| failed(error.to_string()))?;
+                    let chosen = connected.facts.alpn.clone();
+                    self.agreed(connected);
+                    return Ok(chosen);
                 }
             }
             let bytes = self.receive_raw().await.ok_or_else(|| failed("the connection was closed".into()))?;

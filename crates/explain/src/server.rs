@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use thalweg_h2::connection::Role;
 use thalweg_runtime::net::{Listener, SockAddr, Stream};
 use thalweg_runtime::{Kind, spawn};
 use thalweg_tls::bind::{BindContext, Profile, Served, Shared};
@@ -14,6 +15,7 @@ use thalweg_tls::session::SessionCache;
 use thalweg_tls::x509::make::{MadeKey, NewKey, Template};
 use thalweg_tls::{Clock, SystemClock};
 
+use crate::framed::{Framed, PREFACE};
 use crate::line::Line;
 use crate::{Answer, Message};
 
@@ -59,7 +61,7 @@ pub fn encryption() -> Option<Arc<Selection>> {
         keep_secrets: false,
         keep_hello: 0,
     };
-    let profile = Profile { alpn: vec![b"http/1.1".to_vec()], ..Profile::default() };
+    let profile = Profile { alpn: vec![b"h2".to_vec(), b"http/1.1".to_vec()], ..Profile::default() };
     let context = BindContext::new(&profile, shared).ok()?;
     let mut selection = Selection::new(false);
     selection.add(Arc::new(Served::new(Arc::new(credential), Arc::new(context))), &[]);
@@ -79,7 +81,7 @@ pub async fn serve(address: SockAddr, script: Script) {
 }
 
 async fn respond(mut line: Line, script: Script) {
-    let (mut bytes, mut tls) = (Vec::new(), script.tls);
+    let (mut bytes, mut tls) = (Vec::new(), script.tls.clone());
     loop {
         match line.receive().await {
             Some(more) if bytes.len() < REQUEST_MAX => bytes.extend_from_slice(&more),
@@ -91,6 +93,9 @@ async fn respond(mut line: Line, script: Script) {
                 return;
             }
             continue;
+        }
+        if bytes.starts_with(PREFACE) {
+            return respond_framed(line, bytes, &script).await;
         }
         let Some((mut head, length)) = Message::parse(&bytes) else { continue };
         let expects = head.field("expect").is_some();
@@ -110,6 +115,28 @@ async fn respond(mut line: Line, script: Script) {
         *script.sent.borrow_mut() = Some(head);
         bytes.clear();
         line.send(&response(&script.answer, is_head)).await;
+    }
+}
+
+/// The same over HTTP/2.
+async fn respond_framed(mut line: Line, begun: Vec<u8>, script: &Script) {
+    let (mut framed, mut bytes) = (Framed::new(Role::Server), begun);
+    loop {
+        let goes_on = framed.take(&bytes);
+        while let Some(stream) = framed.next_whole() {
+            if let Some(request) = framed.message(stream) {
+                framed.respond(stream, &script.answer, request.line.starts_with("HEAD "));
+                *script.sent.borrow_mut() = Some(request);
+            }
+        }
+        line.send(&framed.output()).await;
+        if !goes_on {
+            return;
+        }
+        match line.receive().await {
+            Some(more) => bytes = more,
+            None => return,
+        }
     }
 }
 

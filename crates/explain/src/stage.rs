@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use thalweg_config::Config;
-use thalweg_config::model::{BindAddr, Proxy, Server, ServerAddr, ServerTls, SlowSettings, Timeouts};
+use thalweg_config::model::{BindAddr, Proxy, Server, ServerAddr, ServerTls, Timeouts};
 use thalweg_proxy::{Instance, Stopping, ThreadSocket, worker};
 use thalweg_runtime::driver::sim::{self, Network, SimConfig};
 use thalweg_runtime::net::{LetGo, Port, SockAddr};
@@ -16,7 +16,7 @@ use thalweg_runtime::{clock, kill, spawn};
 use crate::recorder::{Events, Recorder};
 use crate::running::Scene;
 use crate::server::{self, ACTOR, Script};
-use crate::{Ask, Explanation, client};
+use crate::{Ask, Explanation, Protocol, client};
 
 /// The port that the client's connection comes from.
 const CLIENT_PORT: u16 = 49_152;
@@ -73,15 +73,10 @@ fn prepare(config: &mut Config) {
         for bind in &mut proxy.binds {
             bind.accept_proxy = false;
             bind.interface = None;
-            bind.proto = None;
         }
         for server in &mut proxy.servers {
             server.check = None;
             server.tls = server.tls.take().map(played);
-            // Client and servers of the stage speak HTTP/1.
-            if server.rare().proto.is_some() {
-                server.extra = Some(Arc::new(SlowSettings { proto: None, ..server.rare().clone() }));
-            }
             if let ServerAddr::Unresolved(_, port) = server.addr {
                 unresolved = unresolved.wrapping_add(1);
                 let [a, b, c] = NOWHERE;
@@ -91,10 +86,10 @@ fn prepare(config: &mut Config) {
     }
 }
 
-/// TLS of a server line as it is played: with any certificate, and HTTP/1 behind it.
+/// TLS of a server line as it is played: with any certificate.
 fn played(tls: Arc<ServerTls>) -> Arc<ServerTls> {
     let mut played = ServerTls::clone(&tls);
-    played.line = tls.line.as_ref().and_then(|line| line.lenient(&[b"h2"])).map(Arc::new);
+    played.line = tls.line.as_ref().and_then(|line| line.lenient()).map(Arc::new);
     Arc::new(played)
 }
 
@@ -183,7 +178,10 @@ async fn perform(network: &Network, scene: Scene, ask: &Ask, chosen: Chosen) -> 
     let tls = bind.tls.as_ref().is_some_and(|tls| tls.ssl);
     let from = SocketAddr::new(ask.from, CLIENT_PORT);
     let began = clock::now_ms();
-    let received = client::exchange(ask, SockAddr::from(from), SockAddr::from(chosen.address), tls).await?;
+    let only_h2 = bind.proto.as_deref() == Some("h2");
+    let usual = if only_h2 { Protocol::Http2 } else { Protocol::Http1 };
+    let ends = (SockAddr::from(from), SockAddr::from(chosen.address));
+    let received = client::exchange(ask, ends, tls, ask.protocol.unwrap_or(usual)).await?;
     let took_ms = clock::now_ms() - began;
     // What follows an answer, such as its counting, takes its turn.
     thalweg_runtime::timer::sleep(1).await;

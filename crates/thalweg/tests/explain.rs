@@ -236,7 +236,8 @@ backend c
     // A server that is a frontend of the same file, and one that nobody can resolve.
     let chain = site.explain(&["GET http://x/", "--status", "404", "--answer-header", "X-A: b"]);
     assert_eq!(chain["backends"], Value::from(vec!["b", "c"]));
-    assert_eq!(chain["received"]["line"], "HTTP/1.1 404 Answer");
+    // The last one speaks HTTP/2, where answers have no words.
+    assert_eq!(chain["received"]["line"], "HTTP/1.1 404 Not Found");
     assert!(chain["sent"]["fields"].to_string().contains("[\"x-inner\",\"yes\"]"), "{chain}");
     // The bind can be named.
     assert_eq!(site.explain(&["GET http://x/", "--to", "inner"])["frontend"], "inner");
@@ -267,11 +268,68 @@ backend b
     let secure = site.explain(&["GET https://www.example.com/a"]);
     assert_eq!(secure["bind"]["address"], "127.0.0.1:443 (TLS)");
     assert!(secure["sent"]["fields"].to_string().contains("[\"x-name\",\"www.example.com\"]"), "{secure}");
-    assert_eq!(secure["received"]["line"], "HTTP/1.1 200 Answer");
-    assert!(
-        secure["received"]["fields"].to_string().contains("[\"x-seen\",\"1,TLSv1.3,http/1.1\"]"),
-        "{secure}"
-    );
+    assert_eq!(secure["received"]["line"], "HTTP/1.1 200 OK");
+    assert!(secure["received"]["fields"].to_string().contains("[\"x-seen\",\"1,TLSv1.3,h2\"]"), "{secure}");
+}
+
+/// HTTP/2 is spoken with who speaks it: by a client that is told to, to a bind that speaks nothing else, and to servers.
+#[test]
+fn http_2_is_spoken() {
+    let authority = Authority::new("Root");
+    let certificate = authority.issue("www.example.com");
+    let site = Site::new(&format!(
+        "frontend www
+  bind :80
+  bind :81 proto h2
+  bind :443 ssl crt {certificate} alpn h2,http/1.1
+  bind :444 ssl crt {certificate} alpn http/1.1
+  http-request set-header X-Version %[req.ver]/%[fc_http_major]/%[ssl_fc_alpn]
+  http-request return status 200 if {{ path /big }}
+  use_backend old if {{ path_beg /old }}
+  default_backend new
+backend new
+  http-response set-header X-Server %[bc_http_major]
+  server s 192.0.2.1:80 proto h2
+backend old
+  http-response set-header X-Server %[bc_http_major]
+  server s 192.0.2.1:81
+"
+    ));
+    let has = |message: &Value, field: &str| message["fields"].to_string().contains(field);
+    for (request, arguments, version, server) in [
+        ("http://www.example.com/a", &["--http", "2"][..], "2.0/2/", "2"),
+        ("http://www.example.com/a", &[], "1.1/1/", "2"),
+        ("http://www.example.com/old", &["--http", "2"], "2.0/2/", "1"),
+        ("http://www.example.com:81/a", &[], "2.0/2/", "2"),
+        ("https://www.example.com/old", &["--http", "2"], "2.0/2/h2", "1"),
+        ("https://www.example.com/old", &["--http", "1"], "1.1/1/", "1"),
+    ] {
+        let request = format!("GET {request}");
+        let told = site.explain(&[arguments, &[&request]].concat());
+        assert!(has(&told["sent"], &format!("[\"x-version\",\"{version}\"]")), "{request}: {told}");
+        assert!(has(&told["received"], &format!("[\"x-server\",\"{server}\"]")), "{request}: {told}");
+        let client = format!("HTTP/{}", &version[..3]);
+        assert!(told["received"]["line"].as_str().is_some_and(|line| line.starts_with(&client)), "{told}");
+        let protocol = if server == "2" { "GET /a HTTP/2.0" } else { "GET /old HTTP/1.1" };
+        assert_eq!(told["sent"]["line"], protocol, "{request}");
+    }
+    // Bodies larger than a window.
+    let body = format!("{}.body", site.path);
+    fs::write(&body, vec![b'x'; 300_000]).unwrap();
+    let told = site.explain(&["--http", "2", "--body", &body, "POST http://www.example.com/a"]);
+    assert_eq!(told["sent"]["body"].as_str().map(str::len), Some(300_000));
+    let refused = run(&["explain", "-f", &site.path, "--http", "2", "GET https://h:444/"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("the bind does not speak HTTP/2"), "{}", text(&refused.stderr));
+    // The same of a file of tests.
+    let tests = format!("{}.toml", site.path);
+    fs::write(
+        &tests,
+        "[[test]]\nrequest = \"GET http://h/a\"\nhttp = 2\nexpect_sent_headers = [\"x-version: 2.0/2/\"]\nexpect_status = 200\n",
+    )
+    .unwrap();
+    let output = run(&["test", "-f", &site.path, &tests]);
+    assert!(output.status.success(), "{}", text(&output.stdout) + &text(&output.stderr));
 }
 
 /// The running program sends the same request, and answers with the same status.
@@ -429,6 +487,8 @@ fn a_running_process_explains_what_it_would_do_now() {
         let json: Value = serde_json::from_str(said.trim()).unwrap_or_else(|e| panic!("{e}: {said}"));
         assert_eq!(json["servers"][0]["name"], "be/d", "{io}");
         assert!(said.contains("request field x-from: me -> 192.0.2.7"), "{io}: {said}");
+        let framed = tell(&proxy, "explain --http 2 GET http://h/");
+        assert!(framed.contains("answer    HTTP/2.0 200"), "{io}: {framed}");
         // Nothing of it counts, and nothing was sent.
         let counted = tell(&proxy, "show stat");
         let totals = counted.lines().filter(|row| row.starts_with("fe,") || row.starts_with("be,"));

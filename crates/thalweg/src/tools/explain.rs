@@ -22,6 +22,7 @@ it changed; then backend and server and why, what the server got, what the clien
     -f <file>            the configuration; may be repeated
     --from <address>     where the client is (default 127.0.0.1)
     --to <name>          the frontend, bind or address it comes to, where the URL does not decide
+    --http 1|2           the version of HTTP that the client speaks (default 1, and 2 to a bind with 'proto h2')
     -H '<name>: <value>' a field of the request; may be repeated
     --body <file>        the body of the request
     --status <code>      what servers answer (default 200)
@@ -48,7 +49,7 @@ Each test is a request that is played as 'thalweg explain' plays it, and what is
     expect_backend = \"images\"
     expect_status = 200
 
-    request headers body from to              the request
+    request headers body from to http         the request
     answer_status answer_headers answer_body  what servers answer
     expect_status expect_frontend expect_backend expect_server
     expect_headers = [\"name: value\", \"!name\"]  of the answer
