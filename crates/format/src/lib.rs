@@ -22,6 +22,7 @@ pub fn format(text: &[u8]) -> Vec<u8> {
     let text = carry(text);
     let lines = layout::lines(&text);
     let places = places(&lines);
+    let (code, stop) = ahead(&lines, &places);
     let mut out = Out { text: String::with_capacity(text.len()), blank: false, in_comment: false };
     let mut section_level = 0;
     for (index, line) in lines.iter().enumerate() {
@@ -34,15 +35,13 @@ pub fn format(text: &[u8]) -> Vec<u8> {
             out.line(place.level, line);
             section_level = place.below;
         } else {
-            let next = (index..lines.len()).find(|at| places[*at].is_some() || lines[*at].is_blank());
-            match next.and_then(|at| places[at].as_ref()) {
+            match places.get(stop[index]).and_then(Option::as_ref) {
                 Some(place) => {
                     out.blank |= place.apart && !out.in_comment;
                     out.line(place.above, line);
                 }
                 None => {
-                    let code = (index..lines.len()).find(|at| places[*at].is_some());
-                    let ends_section = code.is_none_or(|at| layout::begins_section(&lines[at]));
+                    let ends_section = lines.get(code[index]).is_none_or(layout::begins_section);
                     let at_edge = line.indent().is_empty() && ends_section;
                     out.line(if at_edge { 0 } else { section_level }, line);
                 }
@@ -51,6 +50,20 @@ pub fn format(text: &[u8]) -> Vec<u8> {
         }
     }
     restore(out.text.as_bytes()).into_owned()
+}
+
+/// For each line the next one, itself included, that is more than a comment; and the same or an empty one. The number of lines
+/// where there is none.
+fn ahead(lines: &[WrittenLine<'_>], places: &[Option<Place>]) -> (Vec<usize>, Vec<usize>) {
+    let none = lines.len();
+    let (mut code, mut stop) = (vec![none; none], vec![none; none]);
+    for at in (0..none).rev() {
+        let after = |next: &[usize]| next.get(at + 1).copied().unwrap_or(none);
+        let is_code = places[at].is_some();
+        code[at] = if is_code { at } else { after(&code) };
+        stop[at] = if is_code || lines[at].is_blank() { at } else { after(&stop) };
+    }
+    (code, stop)
 }
 
 /// Where a line that is more than a comment goes.
@@ -65,40 +78,67 @@ struct Place {
     apart: bool,
 }
 
+/// What is open at a line.
+#[derive(Default)]
+struct Open {
+    /// For each `.if`, whether it indents what is in it.
+    blocks: Vec<bool>,
+    /// How many of them do.
+    deeper: usize,
+    in_section: bool,
+}
+
+impl Open {
+    fn begin(&mut self, indents: bool) {
+        self.blocks.push(indents);
+        self.deeper += usize::from(indents);
+    }
+
+    fn end(&mut self) -> Option<bool> {
+        let indents = self.blocks.pop();
+        self.deeper -= usize::from(indents == Some(true));
+        indents
+    }
+
+    /// How far lines of a section are indented there.
+    fn level(&self) -> usize {
+        usize::from(self.in_section) + self.deeper
+    }
+}
+
 fn places(lines: &[WrittenLine<'_>]) -> Vec<Option<Place>> {
-    // For each open `.if`, whether it indents what is in it.
-    let mut blocks: Vec<bool> = Vec::new();
-    let mut in_section = false;
+    let holds_sections = holding_sections(lines);
+    let mut open = Open::default();
     let mut places = Vec::with_capacity(lines.len());
     for (index, line) in lines.iter().enumerate() {
         if line.words.is_empty() && !line.broken {
             places.push(None);
             continue;
         }
-        let here = level(&blocks, in_section);
+        let here = open.level();
         places.push(Some(match &*line.word(0) {
-            ".if" if holds_sections(&lines[index..]) => {
-                blocks.push(false);
+            ".if" if holds_sections[index] => {
+                open.begin(false);
                 Place { level: 0, above: 0, below: here, apart: true }
             }
             ".if" => {
-                blocks.push(true);
+                open.begin(true);
                 Place { level: here, above: here, below: here + 1, apart: false }
             }
-            ".elif" | ".else" => match blocks.last() {
+            ".elif" | ".else" => match open.blocks.last() {
                 Some(false) => Place { level: 0, above: here, below: here, apart: false },
                 Some(true) => Place { level: here.saturating_sub(1), above: here, below: here, apart: false },
                 None => Place { level: here, above: here, below: here, apart: false },
             },
             ".endif" => {
-                let block = blocks.pop();
-                let outside = level(&blocks, in_section);
+                let block = open.end();
+                let outside = open.level();
                 let level = if block == Some(false) { 0 } else { outside };
                 Place { level, above: here, below: outside, apart: false }
             }
             _ if layout::begins_section(line) => {
-                in_section = true;
-                Place { level: 0, above: 0, below: level(&blocks, in_section), apart: true }
+                open.in_section = true;
+                Place { level: 0, above: 0, below: open.level(), apart: true }
             }
             _ => Place { level: here, above: here, below: here, apart: false },
         }));
@@ -106,26 +146,26 @@ fn places(lines: &[WrittenLine<'_>]) -> Vec<Option<Place>> {
     places
 }
 
-/// How far lines of a section are indented there.
-fn level(blocks: &[bool], in_section: bool) -> usize {
-    usize::from(in_section) + blocks.iter().filter(|deeper| **deeper).count()
-}
-
-/// Whether sections begin between an `.if` and its `.endif`.
-fn holds_sections(lines: &[WrittenLine<'_>]) -> bool {
-    let mut depth = 0usize;
-    for line in lines {
+/// For each line whether it is an `.if` before whose `.endif` sections begin.
+fn holding_sections(lines: &[WrittenLine<'_>]) -> Vec<bool> {
+    let mut holding = vec![false; lines.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
         match &*line.word(0) {
-            ".if" => depth += 1,
-            ".endif" => depth -= 1,
-            _ if layout::begins_section(line) => return true,
+            ".if" => open.push(index),
+            ".endif" => _ = open.pop(),
+            _ if layout::begins_section(line) => {
+                // Around one that holds some already, all do.
+                for at in open.iter().rev() {
+                    if std::mem::replace(&mut holding[*at], true) {
+                        break;
+                    }
+                }
+            }
             _ => {}
         }
-        if depth == 0 {
-            break;
-        }
     }
-    false
+    holding
 }
 
 struct Out {

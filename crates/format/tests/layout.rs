@@ -170,3 +170,14 @@ proptest! {
         prop_assert_eq!(format(&once), once);
     }
 }
+
+/// Time goes with the size of a file, however deep its blocks and long its comments are. It took minutes.
+#[test]
+fn large_files_take_no_longer_for_each_line() {
+    const MANY: usize = 20_000;
+    let began = std::time::Instant::now();
+    let (deep, long) = (".if 1\n".repeat(MANY), "# a\n".repeat(MANY));
+    let text = formatted(&format!("{deep}global\n{}{long}", ".endif\n".repeat(MANY)));
+    assert_eq!(text.lines().filter(|line| !line.is_empty()).count(), 3 * MANY + 1);
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+}

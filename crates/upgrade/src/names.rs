@@ -31,7 +31,7 @@ impl Names {
         };
         let proxies: Vec<&Section> =
             sections.iter().filter(|s| PROXIES.contains(&s.kind.as_str()) && !s.name.is_empty()).collect();
-        let mut taken: HashSet<String> = proxies.iter().map(|s| s.name.clone()).collect();
+        let mut taken = Taken::new(proxies.iter().map(|s| s.name.clone()));
         let mut seen: HashMap<&str, &Section> = HashMap::new();
         for section in &proxies {
             let Some(first) = seen.get(section.name.as_str()).copied() else {
@@ -45,8 +45,7 @@ impl Names {
             };
             let between = moving.kind != staying.kind && moving.kind == "frontend";
             let suffix = if between { "-front" } else { "-2" };
-            let new = free(&section.name, suffix, &taken);
-            taken.insert(new.clone());
+            let new = taken.free(&section.name, suffix);
             let cause = format!(
                 "'{}' is also the name of the {} at line {}",
                 section.name, staying.kind, lines[staying.first].number
@@ -68,7 +67,7 @@ impl Names {
 
     fn servers_of(&mut self, lines: &[WrittenLine<'_>]) {
         let servers = || lines.iter().filter(|line| line.word(0) == "server" && line.words.len() > 1);
-        let mut taken: HashSet<String> = servers().map(|line| line.word(1).into_owned()).collect();
+        let mut taken = Taken::new(servers().map(|line| line.word(1).into_owned()));
         let mut seen: HashMap<String, u32> = HashMap::new();
         for line in servers() {
             let name = line.word(1).into_owned();
@@ -77,8 +76,7 @@ impl Names {
                     seen.insert(name, line.number);
                 }
                 Some(first) => {
-                    let new = free(&name, "-2", &taken);
-                    taken.insert(new.clone());
+                    let new = taken.free(&name, "-2");
                     self.servers.insert(line.number, (new, *first));
                 }
             }
@@ -120,12 +118,29 @@ impl Names {
     }
 }
 
-fn free(name: &str, suffix: &str, taken: &HashSet<String>) -> String {
-    let mut new = format!("{name}{suffix}");
-    let mut number = 2;
-    while taken.contains(&new) {
-        number += 1;
-        new = format!("{name}-{number}");
+/// Names that are in use.
+struct Taken {
+    names: HashSet<String>,
+    /// By name, the number behind it that was tried last.
+    tried: HashMap<String, u32>,
+}
+
+impl Taken {
+    fn new(names: impl Iterator<Item = String>) -> Taken {
+        Taken { names: names.collect(), tried: HashMap::new() }
     }
-    new
+
+    /// A name like this one that nobody has so far.
+    fn free(&mut self, name: &str, suffix: &str) -> String {
+        let mut new = format!("{name}{suffix}");
+        if self.names.contains(&new) {
+            let tried = self.tried.entry(name.to_owned()).or_insert(2);
+            while self.names.contains(&new) {
+                *tried += 1;
+                new = format!("{name}-{tried}");
+            }
+        }
+        self.names.insert(new.clone());
+        new
+    }
 }

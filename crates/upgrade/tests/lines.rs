@@ -169,3 +169,17 @@ proptest! {
         upgrade(&bytes);
     }
 }
+
+/// Time goes with the size of a file, however many sections and servers have one name. It took minutes.
+#[test]
+fn names_that_many_have_take_no_longer_each() {
+    const MANY: usize = 20_000;
+    let began = std::time::Instant::now();
+    let text =
+        format!("{}{}", "backend b\n mode http\n".repeat(MANY), " server s 192.0.2.1:80\n".repeat(MANY));
+    let upgraded = String::from_utf8(upgrade(text.as_bytes()).text).unwrap();
+    for last in [format!("backend b-{MANY}\n"), format!(" server s-{MANY} ")] {
+        assert!(upgraded.contains(&last), "{last}");
+    }
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+}
