@@ -1,6 +1,8 @@
 //! How metrics are written: as text for Prometheus, or as JSON for collectors of OpenTelemetry (OTLP; `Metric` of
 //! `opentelemetry/proto/metrics/v1/metrics.proto`).
 
+use std::fmt::Write as _;
+
 use super::Sample;
 use super::metrics::Nature;
 use crate::format::json_string;
@@ -76,12 +78,8 @@ impl Notation {
             labels.push(',');
         }
         match self {
-            Notation::Text => labels.push_str(&format!("{name}=\"{}\"", escaped(value))),
-            Notation::Otlp(_) => {
-                labels.push_str(&format!("{{\"key\":\"{name}\",\"value\":{{\"stringValue\":"));
-                json_string(labels, value);
-                labels.push_str("}}");
-            }
+            Notation::Text => text_label(labels, name, value),
+            Notation::Otlp(_) => json_label(labels, name, value),
         }
     }
 
@@ -107,26 +105,37 @@ impl Notation {
         more: &[(&str, &str)],
         sample: Sample,
     ) {
-        let number = match sample {
-            Sample::None | Sample::At(_) => return,
-            Sample::Nan => "NaN".to_owned(),
-            Sample::Number(n) => n.to_string(),
-            Sample::Negative(n) => n.to_string(),
-            Sample::Seconds(n) => format!("{n:.6}"),
-        };
-        let mut all = labels.to_owned();
-        more.iter().for_each(|(name, value)| self.label(&mut all, name, value));
-        match self {
-            Notation::Text if all.is_empty() => out.push_str(&format!("{name} {number}\n")),
-            Notation::Text => out.push_str(&format!("{name}{{{all}}} {number}\n")),
-            // What is not known is not told.
-            Notation::Otlp(_) if sample == Sample::Nan => {}
-            Notation::Otlp(otlp) => {
-                otlp.begin_point(out, &all);
-                match sample {
-                    Sample::Seconds(_) => out.push_str(&format!("\"asDouble\":{number}}}")),
-                    _ => out.push_str(&format!("\"asInt\":\"{number}\"}}")),
+        match (self, sample) {
+            // What is not known is not told to collectors.
+            (_, Sample::None | Sample::At(_)) | (Notation::Otlp(_), Sample::Nan) => {}
+            (Notation::Text, _) => {
+                out.push_str(name);
+                let mut separator = '{';
+                if !labels.is_empty() {
+                    out.push(std::mem::replace(&mut separator, ','));
+                    out.push_str(labels);
                 }
+                for (name, value) in more {
+                    out.push(std::mem::replace(&mut separator, ','));
+                    text_label(out, name, value);
+                }
+                out.push_str(if separator == ',' { "} " } else { " " });
+                number(out, sample);
+                out.push('\n');
+            }
+            (Notation::Otlp(otlp), _) => {
+                let mut all = labels.to_owned();
+                for (name, value) in more {
+                    if !all.is_empty() {
+                        all.push(',');
+                    }
+                    json_label(&mut all, name, value);
+                }
+                otlp.begin_point(out, &all);
+                let is_whole = !matches!(sample, Sample::Seconds(_));
+                out.push_str(if is_whole { "\"asInt\":\"" } else { "\"asDouble\":" });
+                number(out, sample);
+                out.push_str(if is_whole { "\"}" } else { "}" });
             }
         }
     }
@@ -207,9 +216,33 @@ impl Otlp {
     }
 }
 
-/// A label's value in the text: backslashes, quotes and line ends are escaped.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+fn text_label(out: &mut String, name: &str, value: &str) {
+    out.push_str(name);
+    out.push_str("=\"");
+    if value.contains(['\\', '"', '\n']) {
+        out.push_str(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
+    } else {
+        out.push_str(value);
+    }
+    out.push('"');
+}
+
+fn json_label(out: &mut String, name: &str, value: &str) {
+    out.push_str(&format!("{{\"key\":\"{name}\",\"value\":{{\"stringValue\":"));
+    json_string(out, value);
+    out.push_str("}}");
+}
+
+/// The number of a sample that has one. There may be a million of them: nothing is made but what is written.
+fn number(out: &mut String, sample: Sample) {
+    // Writing to a text does not fail.
+    _ = match sample {
+        Sample::None | Sample::At(_) => Ok(()),
+        Sample::Nan => out.write_str("NaN"),
+        Sample::Number(n) => write!(out, "{n}"),
+        Sample::Negative(n) => write!(out, "{n}"),
+        Sample::Seconds(n) => write!(out, "{n:.6}"),
+    };
 }
 
 #[cfg(test)]
