@@ -161,7 +161,8 @@ impl Live {
         self.updates.stale = true;
         self.publish_tokens();
         let dots = ".".repeat(self.instances(name));
-        Ok(format!("Committing {name}{dots}\nSuccess!"))
+        let warning = self.warning_of(name).map_or_else(String::new, |why| format!("warning: {why}\n"));
+        Ok(format!("Committing {name}{dots}\n{warning}Success!"))
     }
 
     /// The names of the certificates that the CLI replaced, and of those that it added.
