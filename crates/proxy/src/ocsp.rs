@@ -3,24 +3,26 @@
 //! Responders are asked one after the other, a few times a day each, and where they are is found through the system's
 //! resolver, which blocks. So a request is made by a thread of its own, which lives as long as the request.
 
+use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::rc::Rc;
 use std::sync::PoisonError;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use thalweg_config::model::{LogLevel, SharedLive};
-use thalweg_runtime::{Class, Kind, SpawnOptions, aside, spawn_with, timer};
+use thalweg_runtime::{Class, Kind, Reason, SpawnOptions, TaskId, aside, spawn_with, timer};
 use thalweg_shared::MutexGuard;
 use thalweg_tls::live::{Due, Live, Outcome};
 use thalweg_tls::ocsp::RESPONSE_MAX;
 
-use crate::worker::Worker;
+use crate::worker::{Thread, Worker};
 
 static UPDATE: Kind = Kind::new("ocsp-update");
 
-/// How often it is looked whether anything is due, in milliseconds. Operators change what is asked for.
-const LOOK_MS: u64 = 500;
+/// The longest sleep while a response will be due, in seconds: somebody may set the system's clock meanwhile.
+const SLEEP_MAX_S: u64 = 3600;
 /// A responder that did not answer by then does not.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest answer, head and body, in bytes.
@@ -30,36 +32,56 @@ const GET_MAX: usize = 255;
 
 type Answer = Result<Vec<u8>, Outcome>;
 
-/// Starts to keep responses up to date, on one thread for all, if that thread does not do it already and there is anybody to have one:
-/// a process without TLS is not to be woken for that.
+/// Starts to keep responses up to date, on one thread for all, if there is anybody to have one; the task that does it already looks
+/// at what is served now. It sleeps until a response is due: a process that has nothing to do is not to be woken for that.
 pub fn start(worker: &Rc<Worker>) {
     let is_in_use = worker.instance.config.tls.as_ref().is_some_and(|live| lock(live).is_in_use());
-    if !is_in_use || worker.looks_after.responses.replace(true) {
+    let running = worker.looks_after.responses.get();
+    if running != TaskId::NONE {
+        return running.wake(Reason::MESSAGE);
+    }
+    if !is_in_use {
         return;
     }
     let own = Rc::clone(worker.own());
     let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
-    spawn_with(&UPDATE, options, async move {
-        loop {
-            timer::sleep(LOOK_MS).await;
-            let Some(pin) = own.pin() else { return };
-            let live = pin.instance.config.tls.clone();
-            drop(pin);
-            let Some(live) = live else { continue };
-            loop {
-                let Ok(due) = lock(&live).due_update() else { break };
-                let Some(proxy) = own.pin().map(|pin| pin.instance.config.global.tls.update_proxy) else {
-                    return;
-                };
-                let answer = ask(&due, proxy).await;
-                let came = answer.as_ref().map(Vec::as_slice).map_err(Outcome::clone);
-                let line = lock(&live).updated(&due.key, came);
-                if let (Some(line), Some(worker)) = (line, own.pin()) {
-                    worker.log_globally(LogLevel::Notice, line.as_bytes());
-                }
+    let task = spawn_with(&UPDATE, options, async move {
+        while let Some(Request { live, due, proxy }) = poll_fn(|cx| next(&own, cx)).await {
+            let answer = ask(&due, proxy).await;
+            let came = answer.as_ref().map(Vec::as_slice).map_err(Outcome::clone);
+            let line = lock(&live).updated(&due.key, came);
+            if let (Some(line), Some(worker)) = (line, own.pin()) {
+                worker.log_globally(LogLevel::Notice, line.as_bytes());
             }
         }
     });
+    worker.looks_after.responses.set(task);
+}
+
+/// What is to be asked, for whom, and through which proxy.
+struct Request {
+    live: SharedLive,
+    due: Due,
+    proxy: Option<SocketAddr>,
+}
+
+/// The request that is due; none when the thread ends. The task is woken when one may be.
+fn next(own: &Thread, cx: &mut Context<'_>) -> Poll<Option<Request>> {
+    let Some(pin) = own.pin() else { return Poll::Ready(None) };
+    let Some(live) = pin.instance.config.tls.clone() else { return Poll::Pending };
+    let due = lock(&live).due_update(cx.waker());
+    match due {
+        Ok(due) => {
+            let proxy = pin.instance.config.global.tls.update_proxy;
+            Poll::Ready(Some(Request { live, due, proxy }))
+        }
+        Err(seconds) => {
+            if let Some(seconds) = seconds {
+                timer::want(timer::deadline_in(seconds.min(SLEEP_MAX_S) * 1000));
+            }
+            Poll::Pending
+        }
+    }
 }
 
 fn lock(live: &SharedLive) -> MutexGuard<'_, Live> {

@@ -129,14 +129,19 @@ pub struct Thread {
 }
 
 /// What one thread does for all, once there is something to do.
-#[derive(Default)]
 pub(crate) struct LooksAfter {
     /// Entries of stick tables that are due.
     pub tables: Cell<bool>,
-    /// Answers about certificates.
-    pub responses: Cell<bool>,
+    /// The task for answers about certificates.
+    pub responses: Cell<TaskId>,
     /// Files of certificates.
     pub files: Cell<bool>,
+}
+
+impl Default for LooksAfter {
+    fn default() -> LooksAfter {
+        LooksAfter { tables: Cell::default(), responses: Cell::new(TaskId::NONE), files: Cell::default() }
+    }
 }
 
 thread_local! {

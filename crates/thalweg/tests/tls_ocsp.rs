@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use support::tls::{Authority, server, template};
 use support::{Conn, Proxy, Server, Setup, each_driver, eventually};
@@ -49,6 +50,64 @@ fn response(authority: &Authority, certificate: &str, revoked: bool) -> Option<V
         .output()
         .ok()?;
     Some(std::fs::read(path("response")).unwrap_or_else(|_| panic!("{output:?}")))
+}
+
+/// A response that was good until 2020: this one with another date, signed again by the authority whose key `response` wrote.
+fn outdated(authority: &Authority, good: &[u8]) -> Vec<u8> {
+    let wrap = |tag: u8, parts: &[&[u8]]| {
+        let mut out = Vec::new();
+        der::write(&mut out, tag, &parts.concat());
+        out
+    };
+    let mut answer = der::Reader::new(good).inside(der::tag::SEQUENCE).unwrap();
+    answer.expect(der::tag::ENUMERATED).unwrap();
+    let mut bytes = answer.inside(der::tag::explicit(0)).unwrap().inside(der::tag::SEQUENCE).unwrap();
+    let kind = bytes.value().unwrap().whole;
+    let basic = bytes.expect(der::tag::OCTET_STRING).unwrap().content;
+    let mut basic = der::Reader::new(basic).inside(der::tag::SEQUENCE).unwrap();
+    let mut told = basic.value().unwrap().whole.to_vec();
+    let algorithm = basic.value().unwrap().whole;
+    // The time of the next update: its tag, and that of a GeneralizedTime with its fifteen bytes.
+    let next = told.windows(4).position(|four| four == [0xa0, 0x11, 0x18, 15]).unwrap();
+    told[next + 4..next + 8].copy_from_slice(b"2020");
+    let path = |file: &str| authority.directory.0.join(file);
+    std::fs::write(path("told"), &told).unwrap();
+    let output = Command::new("openssl")
+        .args("dgst -sha256 -sign ca.key told".split(' '))
+        .current_dir(&authority.directory.0)
+        .output()
+        .unwrap();
+    let signature = wrap(der::tag::BIT_STRING, &[&[0], &output.stdout]);
+    let basic = wrap(der::tag::SEQUENCE, &[&told, algorithm, &signature]);
+    let bytes = wrap(der::tag::SEQUENCE, &[kind, &wrap(der::tag::OCTET_STRING, &[&basic])]);
+    let success = wrap(der::tag::ENUMERATED, &[&[0]]);
+    wrap(der::tag::SEQUENCE, &[&success, &wrap(der::tag::explicit(0), &[&bytes])])
+}
+
+/// A response whose time is over is no longer sent, and whoever asked for it is counted.
+#[test]
+fn responses_that_are_over_are_not_sent() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let path = authority.issue("a.example.com");
+        let Some(good) = response(&authority, &path, false) else {
+            eprintln!("skipped: there is no openssl");
+            return;
+        };
+        std::fs::copy(authority.path("ca.pem"), format!("{path}.issuer")).unwrap();
+        let text = format!("frontend fe\nbind <@fe> ssl crt {path}\nhttp-request return status 200\n");
+        for (file, told, counts) in [
+            (good.clone(), "Cert Status: good", ["1", "0"]),
+            (outdated(&authority, &good), "OCSP response: no response sent", ["0", "1"]),
+        ] {
+            std::fs::write(format!("{path}.ocsp"), file).unwrap();
+            let proxy = Setup::http(&text).global("stats socket <@dir>/cli level admin\n").start(io);
+            let seen = stapled(&proxy);
+            assert!(seen.contains(told), "{seen}");
+            let columns = ["ssl_ocsp_staple", "ssl_failed_ocsp_staple"];
+            assert_eq!(columns.map(|column| proxy.stat("fe,FRONTEND", column)), counts, "over {io}");
+        }
+    });
 }
 
 #[test]
@@ -124,6 +183,12 @@ fn responses_are_fetched() {
             ["ssl_ocsp_staple", "ssl_failed_ocsp_staple"].map(|column| proxy.stat("fe,FRONTEND", column)),
             ["2", "0"]
         );
+        // Nobody is woken while nothing is due.
+        tell(&proxy, "set profiling tasks on");
+        std::thread::sleep(Duration::from_millis(1200));
+        let ran = tell(&proxy, "show profiling tasks");
+        assert!(ran.contains("cli") && !ran.contains("ocsp-update"), "{ran}");
+
         let told = tell(&proxy, "update ssl ocsp-response nobody");
         assert!(told.starts_with("Unknown certificate!"), "{told}");
         drop(back);

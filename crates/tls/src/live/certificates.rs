@@ -158,7 +158,7 @@ impl Live {
             return failed(why);
         }
         self.transaction = None;
-        self.updates.stale = true;
+        self.updates.changed();
         self.publish_tokens();
         let dots = ".".repeat(self.instances(name));
         let warning = self.warning_of(name).map_or_else(String::new, |why| format!("warning: {why}\n"));
@@ -187,7 +187,7 @@ impl Live {
                 self.certificates.insert(name, read);
             }
         }
-        self.updates.stale = true;
+        self.updates.changed();
         self.publish_tokens();
     }
 
@@ -244,7 +244,7 @@ impl Live {
             format!("certificate '{name}' in use for JWT validation, can't be deleted!")
         } else {
             self.certificates.remove(name);
-            self.updates.stale = true;
+            self.updates.changed();
             self.publish_tokens();
             if self.transaction.as_ref().is_some_and(|transaction| transaction.name == name) {
                 self.transaction = None;
@@ -286,7 +286,7 @@ impl Live {
         for credential in credentials {
             credential.set_ocsp(Some(response.clone()));
         }
-        self.updates.stale = true;
+        self.updates.changed();
         Ok("OCSP Response updated!".to_owned())
     }
 }

@@ -50,7 +50,7 @@ impl Live {
             slot.keywords = keywords;
             slot.in_store = in_store;
         }
-        self.updates.stale = true;
+        self.updates.changed();
         self.publish_tokens();
     }
 

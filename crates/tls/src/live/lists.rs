@@ -122,7 +122,7 @@ impl Live {
     }
 
     fn rebuild_with_list(&mut self, list: &str) -> Result<(), String> {
-        self.updates.stale = true;
+        self.updates.changed();
         let names = |source: &Source| matches!(source, Source::List(name) if name == list);
         self.rebuild(
             |_, sources, _| if sources.iter().any(names) { Concern::Certificates } else { Concern::None },

@@ -292,7 +292,7 @@ impl Live {
             if !self.certificates.contains_key(&path) {
                 let credential = loader.load(&path).map_err(|error| error.to_string())?;
                 self.certificates.insert(path.clone(), Slot::loaded(Arc::new(credential)));
-                self.updates.stale = true;
+                self.updates.changed();
             }
             loaded.push(path);
         }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::task::Waker;
 
 use base64::Engine;
 
@@ -109,14 +110,31 @@ pub(super) struct Updates {
     pub options: UpdateOptions,
     entries: BTreeMap<String, Entry>,
     /// Certificates came or went since the entries were made.
-    pub stale: bool,
+    stale: bool,
+    /// Who sleeps until something is due.
+    waiting: Option<Waker>,
+}
+
+impl Updates {
+    /// Certificates came or went.
+    pub fn changed(&mut self) {
+        self.stale = true;
+        self.wake();
+    }
+
+    /// Something may be due sooner than was said.
+    fn wake(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            waiting.wake();
+        }
+    }
 }
 
 impl Live {
     /// `ocsp-update.*`
     pub fn set_update_options(&mut self, options: UpdateOptions) {
         self.updates.options = options;
-        self.updates.stale = true;
+        self.updates.changed();
     }
 
     /// A warning about certificates that are not to be believed without an OCSP response (RFC 7633), for which there is none that
@@ -178,9 +196,11 @@ impl Live {
         self.updates.entries = entries;
     }
 
-    /// The next request that is due, which is under way from now on; or in how many seconds one will be, if any.
-    pub fn due_update(&mut self) -> Result<Due, Option<u64>> {
+    /// The next request that is due, which is under way from now on; or in how many seconds one will be, if any. `waiting` is
+    /// woken when that changes.
+    pub fn due_update(&mut self, waiting: &Waker) -> Result<Due, Option<u64>> {
         self.sync();
+        self.updates.waiting = Some(waiting.clone());
         let now = self.shared.clock.now() as i64;
         let entries = self.updates.entries.iter_mut();
         let idle = entries.filter(|(_, entry)| !entry.under_way);
@@ -290,7 +310,9 @@ impl Live {
         let new = || Entry { id: Some(id), uri, path: name.to_owned(), next: Some(now), ..Entry::default() };
         let entry = self.updates.entries.entry(key.clone()).or_insert_with(new);
         entry.next = Some(now);
-        Ok((key, entry.successes + entry.failures))
+        let tries = entry.successes + entry.failures;
+        self.updates.wake();
+        Ok((key, tries))
     }
 
     /// What came of a request that was asked for when `tries` had been made; None while it is under way.

@@ -299,7 +299,7 @@ impl Live {
             self.certificates.insert(name.to_owned(), before);
             return Err(why);
         }
-        self.updates.stale = true;
+        self.updates.changed();
         self.publish_tokens();
         Ok(name.to_owned())
     }
