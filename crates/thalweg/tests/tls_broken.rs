@@ -205,6 +205,58 @@ fn of_servers_after_the_handshake(io: Io, program: Option<&Path>) {
     }
 }
 
+/// How much of a response comes before, and what is logged of it then.
+const BEGUN: [(&str, &str, &str); 3] = [
+    ("http", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", "200 SD"),
+    ("http", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", "200 SD"),
+    ("tcp", "half", "0 SD"),
+];
+
+fn of_servers_in_a_body(io: Io, program: Option<&Path>) {
+    let authority = Authority::new("Root");
+    let certificate = authority.issue("www.example.com");
+    for (what, act, expected) in BREACHES {
+        for (mode, begun, ended) in BEGUN {
+            let selection = server(&certificate, |_| {});
+            let (go, reached) = channel();
+            let reached = std::sync::Mutex::new(reached);
+            let back = Server::start(move |conn, _| {
+                let mut conn = conn.accept_tls(&selection);
+                conn.next_request();
+                conn.send(begun);
+                reached.lock().unwrap().recv().unwrap();
+                act(conn);
+            });
+            let text = format!(
+                "frontend fe\nmode {mode}\nbind <@fe>\n\
+                 log-format \"%[bc_err] %[ssl_bc_err,hex] %[ssl_bc_err_str] %ST %ts\"\ndefault_backend be\n\
+                 backend be\nmode {mode}\nretries 0\nserver s {} ssl verify none\n",
+                back.addr
+            );
+            let proxy = setup(&text, program).start(io);
+            let mut conn = proxy.connect();
+            conn.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            conn.until(b"half");
+            go.send(()).unwrap();
+            let _ = conn.try_rest();
+            let line = proxy.log();
+            assert_eq!(
+                line,
+                format!("{expected} {ended}"),
+                "a server that {what} after {begun:?}, over {io}, {program:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn servers_that_break_the_protocol_in_a_body() {
+    if let Some(reference) = reference() {
+        of_servers_in_a_body("epoll", Some(&reference));
+    }
+    each_driver(|io| of_servers_in_a_body(io, None));
+}
+
 #[test]
 fn servers_that_break_the_protocol_after_the_handshake() {
     each_driver(|io| of_servers_after_the_handshake(io, None));

@@ -4,7 +4,6 @@
 //! the body goes on after an early response as long as the server takes it.
 
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_config::model::{Proxy, Server, ServerId};
@@ -17,7 +16,6 @@ use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::timer;
-use thalweg_sample::facts::{ConnError, TlsFacts};
 
 use super::attempt::{Engaged, note_stream};
 use super::deadline::{Expects, Overdue, Waits};
@@ -28,7 +26,7 @@ use super::hedge::Hedge;
 use super::pump::{Pump, PumpError};
 use super::rules::{self, Source};
 use super::tunnel::tunnel;
-use super::{After, Stop, Stream, cookie, early, framed, reply, shut_check, stick, waiting};
+use super::{After, Stop, Stream, cookie, early, finish, framed, reply, shut_check, stick, waiting};
 use crate::backend::assign;
 use crate::backend::connect::ServerConn;
 use crate::backend::health::observe::{Seen, observe, observe_failure};
@@ -37,7 +35,6 @@ use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
 use crate::connection::mux::NoHead;
 use crate::connection::port::{Cut, RECV_MAX};
-use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::refused::{Fault, Side};
@@ -647,7 +644,7 @@ fn head_failed<'a>(
         }
         HeadEnd::NoBuffer => Cause::NoBuffer,
     };
-    note_failed_tls(http, conn);
+    finish::note_failed_server_tls(http, &conn.port);
     match cause {
         Cause::BadResponse | Cause::ResponseHeadCut => {
             observe_failure(http.worker, be, server, Seen::Malformed)
@@ -664,15 +661,6 @@ fn head_failed<'a>(
         return Exchanged::Retry;
     }
     Exchanged::Failed(http.stop(cause))
-}
-
-/// Takes note of what went wrong with the server's TLS, if anything did: logs tell of it.
-fn note_failed_tls(http: &mut Stream<'_>, conn: &ServerConn) {
-    let Some(failure) = conn.port.line.wire().and_then(Transport::tls_failure) else { return };
-    let facts = &mut http.state.facts;
-    facts.bc_error = ConnError::SSL_FATAL;
-    let known = facts.bc_tls.as_ref().map(|tls| tls.known.clone()).unwrap_or_default();
-    facts.bc_tls = Some(Rc::new(TlsFacts { known, failure: Some(failure.clone()) }));
 }
 
 /// The room for a head of `head` bytes beside `body` buffered bytes: what is left of the buffer, and at least
@@ -772,6 +760,7 @@ async fn download<'a>(
         Delivered::Whole => {}
         Delivered::Not(cause) => {
             http.note_refused_bodies(Some(&conn.port));
+            finish::note_failed_server_tls(http, &conn.port);
             return http.end(cause);
         }
         Delivered::RewriteFailed => return reply::internal_error(http, Cause::AfterRewriteFailed).await,

@@ -1,12 +1,13 @@
 //! The end of a stream: what is counted and what is logged.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use thalweg_config::compiled::LogFormat;
 use thalweg_config::model::{LogLevel, LogStep, Mode, ProfileStep, Proxy, ServerId};
 use thalweg_rules::Kind;
 use thalweg_runtime::clock;
-use thalweg_sample::facts::{ConnCounts, Endpoint, LogOrigin};
+use thalweg_sample::facts::{ConnCounts, ConnError, Endpoint, LogOrigin, TlsFacts};
 use thalweg_sample::logformat::AskedCounts;
 
 use thalweg_tls::Failure;
@@ -56,6 +57,15 @@ pub fn note_failed_tls(session: &ClientSession, client: &Port) {
     if let Some(failure) = client.line.wire().and_then(Transport::tls_failure) {
         session.tls_failed(failure);
     }
+}
+
+/// Takes note of what went wrong with the server's TLS, if anything did: logs tell of it.
+pub fn note_failed_server_tls(stream: &mut Stream<'_>, server: &Port) {
+    let Some(failure) = server.line.wire().and_then(Transport::tls_failure) else { return };
+    let facts = &mut stream.state.facts;
+    facts.bc_error = ConnError::SSL_FATAL;
+    let known = facts.bc_tls.as_ref().map(|tls| tls.known.clone()).unwrap_or_default();
+    facts.bc_tls = Some(Rc::new(TlsFacts { known, failure: Some(failure.clone()) }));
 }
 
 /// Adds a stream's bytes and timers to the counters of everything it passed through.

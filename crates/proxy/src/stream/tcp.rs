@@ -231,6 +231,7 @@ async fn talk_to_server<'a>(
     })
     .await;
     let cause = if shut() { Some(Cause::ServerWentDownInBody) } else { relayed.end.cause() };
+    finish::note_failed_server_tls(stream, &conn.port);
     stream.state.facts.req_bytes_in += relayed.up;
     stream.state.facts.req_bytes_out += relayed.up;
     stream.state.facts.res_bytes_in += relayed.down;

@@ -10,7 +10,7 @@ use super::ending::Cause;
 use super::filter::Direction;
 use super::pump::Pump;
 use super::relay::{RelayEnd, relay};
-use super::{After, Stream, reply, rules, shut_check};
+use super::{After, Stream, finish, reply, rules, shut_check};
 use crate::backend::connect::ServerConn;
 use crate::instance::Stopping;
 
@@ -36,6 +36,7 @@ pub async fn tunnel(stream: &mut Stream<'_>, conn: &mut ServerConn, up: Pump) ->
     })
     .await;
     let cause = if shut() { Some(Cause::ServerWentDownInBody) } else { relayed.end.cause() };
+    finish::note_failed_server_tls(stream, &conn.port);
     let facts = &mut stream.state.facts;
     facts.req_bytes_in += relayed.up;
     facts.req_bytes_out += relayed.up;
