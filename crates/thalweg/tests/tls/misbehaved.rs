@@ -133,6 +133,37 @@ fn floods_of_nothing_are_cut() {
     });
 }
 
+/// Behind the handshake, before a request and in the middle of one: alerts that are only warnings, and that end nothing by themselves.
+#[test]
+fn floods_of_alerts_are_cut() {
+    const USER_CANCELED: u8 = 90;
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let proxy =
+            front(&authority, "http-request return status 200 content-type text/plain string x\n").start(io);
+        for begun in ["", "GET / HT"] {
+            for (count, ends) in [(32, false), (33, true)] {
+                let mut conn = proxy.connect().encrypt(&client(|profile| profile.versions = TLS13), None);
+                conn.send(begun);
+                let mut flood = Vec::new();
+                for _ in 0..count {
+                    let mut alert = [0; 128];
+                    let written = conn.tls().connection.alert(USER_CANCELED, &mut alert).unwrap();
+                    flood.extend_from_slice(&alert[..written]);
+                }
+                conn.try_send_raw(&flood).unwrap();
+                if ends {
+                    conn.ended();
+                } else {
+                    conn.send(&"GET / HTTP/1.1\r\nHost: www.example.com\r\n\r\n"[begun.len()..]);
+                    assert_eq!(conn.response().text(), "x", "{count} after {begun:?}, over {io}");
+                }
+            }
+        }
+        proxy.finish(());
+    });
+}
+
 /// A client that changes its key with each byte of its request.
 #[test]
 fn keys_change_only_so_often() {
