@@ -1,6 +1,6 @@
 //! How figures are written: CSV, typed lines, JSON (management manual, sections 9.1 and 9.2).
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// A figure's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,13 +46,26 @@ pub fn csv(out: &mut String, value: &Value) {
             out.push_str(&text.replace('"', "\"\""));
             out.push('"');
         }
+        Value::Str(text) => out.push_str(text),
+        Value::U32(n) => whole_number(out, u64::from(*n)),
+        Value::U64(n) => whole_number(out, *n),
         other => out.push_str(&other.to_string()),
+    }
+}
+
+/// A whole number. Reports have a million of them, most of which are zero.
+pub fn whole_number(out: &mut String, n: u64) {
+    match u8::try_from(n) {
+        Ok(digit @ 0..10) => out.push(char::from(b'0' + digit)),
+        // Writing to a text does not fail.
+        _ => _ = write!(out, "{n}"),
     }
 }
 
 /// `type:value`.
 pub fn typed(out: &mut String, value: &Value) {
-    out.push_str(&format!("{}:{value}", value.type_name()));
+    // Writing to a text does not fail.
+    _ = write!(out, "{}:{value}", value.type_name());
 }
 
 /// `"processNum":1,"tags":{...},"value":{...}}`: the end of a JSON object about a figure.

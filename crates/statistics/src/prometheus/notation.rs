@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::Sample;
 use super::metrics::Nature;
-use crate::format::json_string;
+use crate::format::{json_string, whole_number};
 
 /// What is written.
 #[derive(Debug)]
@@ -239,7 +239,10 @@ fn number(out: &mut String, sample: Sample) {
     _ = match sample {
         Sample::None | Sample::At(_) => Ok(()),
         Sample::Nan => out.write_str("NaN"),
-        Sample::Number(n) => write!(out, "{n}"),
+        Sample::Number(n) => {
+            whole_number(out, n);
+            Ok(())
+        }
         Sample::Negative(n) => write!(out, "{n}"),
         Sample::Seconds(n) => write!(out, "{n:.6}"),
     };
