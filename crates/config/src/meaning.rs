@@ -140,9 +140,9 @@ pub(crate) fn look_at_bind(
 ) -> Outcome {
     let word = line.text(at);
     let (is_cli, is_service) = (matches!(context, BindContext::StatsSocket), !context.is_of_proxy());
-    if is_cli && word == "accept-proxy" {
+    if is_cli && matches!(word, "accept-proxy" | "accept-netscaler-cip") {
         let why = "nothing is done with the addresses of operators";
-        return Err(not_supported(line, at, "stats socket ... accept-proxy", why));
+        return Err(not_supported(line, at, &format!("stats socket ... {word}"), why));
     }
     if is_service && word == "proto" && line.text(at + 1) != "none" {
         return Err(fail(

@@ -74,9 +74,15 @@ fn options_of_servers_mean_something_in_their_section() {
 fn options_of_listeners_mean_something_in_their_section() {
     let forward =
         |text: &str| format!("log-forward l\n bind 127.0.0.1:514 {text}\n log 127.0.0.1:1 local0\n");
-    assert_eq!(silent("bind", &[SOCKET, BIND_TLS, "accept-proxy proto"], forward), Vec::<&str>::new());
+    assert_eq!(
+        silent("bind", &[SOCKET, BIND_TLS, "accept-netscaler-cip accept-proxy proto"], forward),
+        Vec::<&str>::new()
+    );
     let peers = |text: &str| format!("global\n localpeer A\npeers p\n bind 127.0.0.1:80 {text}\n server A\n");
-    assert_eq!(silent("bind", &[SOCKET, BIND_TLS, "accept-proxy proto"], peers), Vec::<&str>::new());
+    assert_eq!(
+        silent("bind", &[SOCKET, BIND_TLS, "accept-netscaler-cip accept-proxy proto"], peers),
+        Vec::<&str>::new()
+    );
     let cli = |text: &str| format!("global\n stats socket 127.0.0.1:80 {text}\n");
     assert_eq!(
         silent("bind", &[SOCKET, BIND_TLS, "expose-fd level proto severity-output"], cli),

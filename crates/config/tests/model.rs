@@ -339,6 +339,8 @@ fn listener_settings() {
     check("accept-proxy defer-accept tfo transparent v6only", |b| {
         b.accept_proxy && b.defer_accept && b.tfo && b.transparent && b.v4v6 == Some(false)
     });
+    check("accept-netscaler-cip 195939070", |b| b.netscaler_magic == 0x0bad_cafe);
+    check("accept-netscaler-cip -1", |b| b.netscaler_magic == u32::MAX);
     check("idle-ping 5s", |b| b.idle_ping_ms == 5000);
     check("mss 1400 interface lo tcp-ut 5s cc cubic", |b| {
         b.mss == 1400 && b.interface.is_some() && b.tcp_ut_ms == 5000 && b.cc.is_some()

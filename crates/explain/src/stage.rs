@@ -72,6 +72,7 @@ fn prepare(config: &mut Config) {
         proxy.log_targets = Arc::from([]);
         for bind in &mut proxy.binds {
             bind.accept_proxy = false;
+            bind.netscaler_magic = 0;
             bind.interface = None;
         }
         for server in &mut proxy.servers {

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use thalweg_config::model::{LogFormatKind, LogForward, LogHost, Shared};
 use thalweg_operate::log::Route;
 use thalweg_operate::log::forward::{Framed, Framer, Message, Rewrite};
+use thalweg_rules::Overrides;
 use thalweg_runtime::net::{Datagram, DatagramOptions, Listener, Port, SockAddr, Stream};
 use thalweg_runtime::{Kind, clock, pool, spawn, timer};
 
+use crate::connection::forerunner::{self, Forerunner};
 use crate::connection::tls::RecordLimits;
 use crate::connection::transport::Transport;
-use crate::connection::{forerunner, handshake, port};
+use crate::connection::{handshake, port};
 use crate::worker::{Thread, Worker};
 
 static DATAGRAMS: Kind = Kind::new("log-datagrams");
@@ -124,16 +126,19 @@ impl Drop for Place {
 }
 
 /// Serves a stream to its end: that of the connection, a silence of `timeout client`, or something that is no message. TLS
-/// comes first if the `bind` says so, and before that who the sender is (`accept-proxy`).
+/// comes first if the `bind` says so, and before that who the sender is (`accept-proxy`,
+/// `accept-netscaler-cip`).
 async fn stream(place: Place, bind: usize, fd: OwnedFd, peer: SockAddr) {
     let relay = &place.0;
     let Ok(stream) = Stream::from_accepted(fd) else { return };
     let (settings, room) = (&relay.settings, relay.room);
     let mut client = port::Port::new(Transport::from(stream));
     let mut sender = ip_of(&peer);
-    if settings.binds[bind].accept_proxy {
+    for awaited in Forerunner::of(&settings.binds[bind], &Overrides::default()) {
         let deadline = settings.timeout_client_ms.map(timer::deadline_in);
-        let Ok(header) = pool::boxed(forerunner::receive(&mut client, deadline)).await else { return };
+        let Ok(header) = pool::boxed(forerunner::receive(&mut client, awaited, deadline)).await else {
+            return;
+        };
         sender = header.addresses.map_or(sender, |(from, _)| Some(from.ip().to_canonical()));
     }
     if let Some(line) = settings.binds[bind].tls.as_deref().and_then(|tls| tls.line.as_ref()) {

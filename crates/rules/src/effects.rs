@@ -25,6 +25,8 @@ pub struct Overrides {
     pub no_l7_retry: bool,
     /// `expect-proxy layer4`: read a PROXY header before anything else.
     pub expect_proxy: bool,
+    /// `expect-netscaler-cip layer4`: read the header of a NetScaler before anything else.
+    pub expect_netscaler: bool,
 }
 
 /// A bandwidth limitation that rules turned on.

@@ -465,14 +465,19 @@ fn connection_settings() {
         nice: Some(-1024),
         no_l7_retry: true,
         expect_proxy: false,
+        expect_netscaler: false,
     };
     assert_eq!(traffic.fx.overrides, want);
     traffic.fx.reset();
     assert_eq!(traffic.fx.overrides, Overrides::default());
-    let rules = bench.rules(Kind::TcpConnection, &["set-mark 1", "set-tos 2", "expect-proxy layer4"]);
+    let rules = bench.rules(
+        Kind::TcpConnection,
+        &["set-mark 1", "set-tos 2", "expect-proxy layer4", "expect-netscaler-cip layer4"],
+    );
     traffic.run(&bench, &rules, Kind::TcpConnection, 0);
     let overrides = traffic.fx.overrides;
-    assert_eq!((overrides.fc_mark, overrides.fc_tos, overrides.expect_proxy), (Some(1), Some(2), true));
+    assert_eq!((overrides.fc_mark, overrides.fc_tos), (Some(1), Some(2)));
+    assert!(overrides.expect_proxy && overrides.expect_netscaler);
 }
 
 #[test]
@@ -632,7 +637,7 @@ fn every_action_is_where_the_table_says() {
         "unset-var" => "unset-var(sess.a)",
         "set-src" | "set-dst" => "x src",
         "set-src-port" | "set-dst-port" | "set-priority-class" | "set-priority-offset" => "x int(1)",
-        "expect-proxy" => "x layer4",
+        "expect-proxy" | "expect-netscaler-cip" => "x layer4",
         "set-log-level" => "x info",
         "set-timeout" => "x tarpit 5s",
         "switch-mode" => "x http",

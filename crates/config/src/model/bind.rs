@@ -32,6 +32,8 @@ pub struct Bind {
     pub nice: i16,
     /// The PROXY protocol header is mandatory on every connection.
     pub accept_proxy: bool,
+    /// The header of a NetScaler with this magic number is mandatory on every connection; 0: it is not.
+    pub netscaler_magic: u32,
     pub defer_accept: bool,
     pub tfo: bool,
     /// What segments are signed with (`tcp-md5sig`).
@@ -185,6 +187,7 @@ impl Bind {
             backlog: 0,
             nice: 0,
             accept_proxy: false,
+            netscaler_magic: 0,
             defer_accept: false,
             tfo: false,
             md5: None,

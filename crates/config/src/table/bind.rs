@@ -14,7 +14,19 @@ const CONNECTIONS_MAX: u32 = 1000;
 
 /// Every option of a listener, in alphabetical order.
 pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
-    not_yet("accept-netscaler-cip", "NetScaler client address header.", why::NETSCALER),
+    works(
+        "accept-netscaler-cip",
+        "A NetScaler's header begins every connection.",
+        Number {
+            missing: Some("'accept-netscaler-cip' : missing value"),
+            set: |b, value| {
+                // Its low 32 bits count, so that a negative number is one of them.
+                b.netscaler_magic = value as u32;
+                let why = "'accept-netscaler-cip' : invalid value 0, must be a number other than 0";
+                if b.netscaler_magic == 0 { Err(why.to_owned()) } else { Ok(()) }
+            },
+        },
+    ),
     works("accept-proxy", "A PROXY header begins every connection.", Flag(|b| b.accept_proxy = true)),
     works("allow-0rtt", "Take early data of clients (0-RTT).", Reads(tls::bind_word)),
     works("alpn", "Protocols offered to clients.", Reads(tls::bind_word)),

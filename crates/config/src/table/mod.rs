@@ -32,7 +32,6 @@ pub(crate) mod why {
     pub(crate) const DEBUG: &str = "it serves the reference's developers";
     pub(crate) const CHECKS: &str = "this kind of health check is not built";
     pub(crate) const FCGI: &str = "FastCGI is not built";
-    pub(crate) const NETSCALER: &str = "the NetScaler header is not built";
     pub(crate) const NAMESPACE: &str = "network namespaces are not built";
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";

@@ -19,7 +19,7 @@ use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 use super::listener::{Accepted, Admission};
 use super::streams::Parting;
 use super::{ClientSession, Framed, reverse, streams};
-use crate::connection::forerunner;
+use crate::connection::forerunner::{self, Forerunner};
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::transport::Transport;
@@ -378,19 +378,19 @@ fn prepare_socket(fe: &Proxy, mss: i32, client: &Port) {
     }
 }
 
-/// Connection rules, PROXY header, session rules. False when the connection must be closed.
+/// Connection rules, PROXY header or that of a NetScaler, session rules. False when the connection must be closed.
 async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     let Stay { client, session, .. } = stay;
     let fe = worker.proxy(session.frontend);
     prepare_socket(fe, worker.instance.bind(session.listener).mss, client);
     worker.count_connection(session.listener);
-    let mut expects_proxy = worker.instance.bind(session.listener).accept_proxy;
+    let mut asked = Overrides::default();
     if !fe.rules.tcp_connection.is_empty() {
         let rules = &fe.rules.tcp_connection;
         let Some(passed) = early_rules(worker, session, client, rules, Kind::TcpConnection).await else {
             return false;
         };
-        expects_proxy |= passed.expect_proxy;
+        asked = passed;
         // What these rules set is what the connection says from here on.
         let mut facts = session.facts_mut();
         let changed = (facts.rare().src, facts.rare().dst);
@@ -400,11 +400,13 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
             (facts.rare_mut().src, facts.rare_mut().dst) = (None, None);
         }
     }
-    if expects_proxy && let Err(error) = read_proxy_header(fe, session, client).await {
-        session.facts_mut().error = error;
-        let received = client.input.is_some();
-        finish::log_session_error(worker, session, Cause::NoProxyHeader, received);
-        return ended_early(worker, session, Cause::NoProxyHeader);
+    for awaited in Forerunner::of(worker.instance.bind(session.listener), &asked) {
+        if let Err(error) = read_forerunner(fe, session, client, awaited).await {
+            session.facts_mut().error = error;
+            let received = client.input.is_some();
+            finish::log_session_error(worker, session, Cause::NoProxyHeader, received);
+            return ended_early(worker, session, Cause::NoProxyHeader);
+        }
     }
     let tls = worker.instance.bind(session.listener).tls.as_deref().filter(|tls| tls.ssl);
     if let Some(line) = tls.and_then(|tls| tls.line.as_ref()) {
@@ -480,17 +482,22 @@ async fn early_rules(
     passed.then_some(asked)
 }
 
-/// Reads the PROXY header that must come first, within the time a handshake may take.
+/// Reads the header that must come first, within the time a handshake may take.
 /// Its addresses are the session's (`src`, `dst`); those of the connection (`fc_src`, `fc_dst`) stay what they were.
-async fn read_proxy_header(fe: &Proxy, session: &ClientSession, client: &mut Port) -> Result<(), ConnError> {
+async fn read_forerunner(
+    fe: &Proxy,
+    session: &ClientSession,
+    client: &mut Port,
+    awaited: Forerunner,
+) -> Result<(), ConnError> {
     let deadline = fe.timeouts.client_hs.or(fe.timeouts.client).map(timer::deadline_in);
-    let header = forerunner::receive(client, deadline).await?;
+    let header = forerunner::receive(client, awaited, deadline).await?;
     let mut facts = session.facts_mut();
     if let Some((src, dst)) = header.addresses {
         let rare = facts.rare_mut();
         (rare.src, rare.dst) = (Some(Endpoint::Inet(src)), Some(Endpoint::Inet(dst)));
     }
-    facts.rcvd_proxy = true;
+    facts.rcvd_proxy |= awaited == Forerunner::Proxy;
     for (kind, value) in &header.tlvs {
         let len = u16::try_from(value.len()).unwrap_or(0);
         let tlvs = &mut facts.rare_mut().pp_tlvs;

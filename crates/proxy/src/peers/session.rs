@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use thalweg_config::model::LogLevel;
+use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::Stream;
 use thalweg_runtime::timer::{self, timeout_at};
@@ -12,9 +13,10 @@ use thalweg_runtime::{clock, pool, yield_now};
 use thalweg_stick::peers::{Broken, Link, Status, read_hello, read_status, wire, write_hello};
 
 use super::{Listed, Service, Stranger};
+use crate::connection::forerunner::{self, Forerunner};
+use crate::connection::handshake;
 use crate::connection::port::{Port, RECV_MAX};
 use crate::connection::transport::Transport;
-use crate::connection::{forerunner, handshake};
 
 /// Introductions have to be over after so many milliseconds.
 pub(super) const HELLO_MS: u64 = 5000;
@@ -29,8 +31,11 @@ pub(super) async fn incoming(stranger: Stranger, fd: OwnedFd) {
     let deadline = timer::deadline_in(HELLO_MS);
     let mut port = Port::new(Transport::from(stream));
     // Who a peer is its hello says, wherever its connection comes from.
-    if service.config().bind.accept_proxy && forerunner::receive(&mut port, Some(deadline)).await.is_err() {
-        return service.log(LogLevel::Warning, "a connection had no PROXY header.");
+    for awaited in Forerunner::of(&service.config().bind, &Overrides::default()) {
+        if let Err(error) = forerunner::receive(&mut port, awaited, Some(deadline)).await {
+            let what = format!("a connection did not begin as it must: {}.", error.message());
+            return service.log(LogLevel::Warning, &what);
+        }
     }
     if let Some(line) = service.config().bind.tls.as_deref().and_then(|tls| tls.line.as_ref()) {
         let limits = service.limits;

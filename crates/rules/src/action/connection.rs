@@ -15,6 +15,7 @@ pub(crate) enum Setting {
     Mark { side: Side, value: Number },
     Tos { side: Side, value: Number },
     ExpectProxy,
+    ExpectNetScaler,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,11 +42,18 @@ const BACK: Rulesets = Rulesets::REQUEST_CONTENT;
 
 pub(crate) static ACTIONS: &[ActionDef] = &[
     ActionDef::new(
+        "expect-netscaler-cip",
+        Rulesets::TCP_CONNECTION,
+        "layer4",
+        "reads a NetScaler client IP header before anything else",
+        |w, e| expect(w, e, "expect-netscaler-cip", Setting::ExpectNetScaler),
+    ),
+    ActionDef::new(
         "expect-proxy",
         Rulesets::TCP_CONNECTION,
         "layer4",
         "reads a PROXY protocol header before anything else",
-        expect_proxy,
+        |w, e| expect(w, e, "expect-proxy", Setting::ExpectProxy),
     ),
     ActionDef::new(
         "set-bc-mark",
@@ -97,12 +105,13 @@ fn wrap(setting: Setting) -> Action {
     Action::Connection(Box::new(setting))
 }
 
-fn expect_proxy(words: &mut Words, env: &mut RuleEnv) -> Result<Action, String> {
+/// What has to come before anything else, below everything that is spoken.
+fn expect(words: &mut Words, env: &mut RuleEnv, name: &str, setting: Setting) -> Result<Action, String> {
     if words.take("layer4") {
-        return Ok(wrap(Setting::ExpectProxy));
+        return Ok(wrap(setting));
     }
     Err(format!(
-        "'{} expect-proxy' only supports 'layer4' in {} (got '{}')",
+        "'{} {name}' only supports 'layer4' in {} (got '{}')",
         words.kind.name(),
         crate::keyword::section(env.compile),
         words.peek().unwrap_or("")
@@ -187,6 +196,7 @@ impl Setting {
                 }
             }
             Setting::ExpectProxy => fx.overrides.expect_proxy = true,
+            Setting::ExpectNetScaler => fx.overrides.expect_netscaler = true,
         }
         Step::Next
     }

@@ -8,12 +8,6 @@ const CONTENTS: Rulesets = Rulesets::TCP_REQUEST.or(Rulesets::TCP_RESPONSE).or(B
 pub(crate) static ACTIONS: &[ActionDef] = &[
     ActionDef::missing("cache-store", Spelling::Plain, Rulesets::HTTP_RESPONSE, "the cache"),
     ActionDef::missing("cache-use", Spelling::Plain, Rulesets::HTTP_REQUEST, "the cache"),
-    ActionDef::missing(
-        "expect-netscaler-cip",
-        Spelling::Plain,
-        Rulesets::TCP_CONNECTION,
-        "the NetScaler Client IP protocol",
-    ),
     ActionDef::missing("lua.", Spelling::Prefix, Rulesets::ALL, "Lua"),
     ActionDef::missing("send-spoe-group", Spelling::Plain, CONTENTS, "SPOE"),
 ];
