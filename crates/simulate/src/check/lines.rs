@@ -133,10 +133,17 @@ fn one(
     cause(plan, record, client, line)
 }
 
-/// Whether a response has no other end than its connection's.
+/// Whether a response has no other end than its connection's. A client of HTTP/1.0 gets no chunks.
 fn ends_with_connection(plan: &Plan, response: &Received) -> bool {
-    let delimited = response.from_server.map(|(id, attempt)| plan.requests[id].answer(attempt).delimited);
-    response.status == 101 || delimited == Some(Delimited::Close)
+    let has_no_size = response.from_server.is_some_and(|(id, attempt)| {
+        let request = &plan.requests[id];
+        match request.answer(attempt).delimited {
+            Delimited::Close => true,
+            Delimited::Chunked => !request.is_11,
+            Delimited::Sized => false,
+        }
+    });
+    response.status == 101 || has_no_size
 }
 
 /// Whether the bytes to the client are those that it got. Chunks may be written in another form than they came in, and
