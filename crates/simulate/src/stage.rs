@@ -29,7 +29,8 @@ const CHECK_MAX_MS: u64 = 2_500;
 const SETTLE_MS: u64 = 200_000;
 
 /// Tasks that a proxy has for as long as it runs.
-const PERPETUAL: [&str; 5] = ["accept", "health-check", "idle-connections", "log-ring", "slowstart"];
+const PERPETUAL: [&str; 6] =
+    ["accept", "health-check", "idle-connections", "log-ring", "ocsp-update", "slowstart"];
 
 /// How a scenario went.
 pub struct Outcome {
