@@ -712,10 +712,9 @@ impl<'a, 'l> Loading<'a, 'l> {
         }
         let global = &cx.config.global.tls;
         let words = tls.words.over(tls.below.as_ref().unwrap_or(&global.server));
-        let (mut profile, mut warnings) =
+        let (mut profile, warnings) =
             words.profile(&*self.live, global.verify_servers).map_err(|error| error.to_string())?;
         profile.keep_secrets = global.keylog;
-        warnings.extend(words.certificate.as_deref().and_then(|name| self.live.warning_of(name)));
         for warning in warnings {
             let message = format!("[{}:{}] : {title}{warning}", server.file, server.line);
             cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));

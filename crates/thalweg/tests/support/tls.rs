@@ -18,8 +18,7 @@ use thalweg_tls::{Failure, SystemClock, pem};
 
 use super::{Conn, Directory};
 
-/// In seconds.
-pub const DAY: i64 = 86_400;
+const DAY: i64 = 86_400;
 
 /// Seconds since 1970.
 pub fn now() -> i64 {

@@ -21,7 +21,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 
 use crate::ocsp::OcspResponse;
-use crate::x509::{Certificate, name, time};
+use crate::x509::{Certificate, name};
 
 /// A certificate, its chain and its key, under the name that configurations and the CLI use.
 #[derive(Debug)]
@@ -60,18 +60,6 @@ impl Credential {
     /// The certificate itself.
     pub fn leaf(&self) -> &Arc<Certificate> {
         &self.chain[0]
-    }
-
-    /// Why clients refuse it at `now`, with the dates between which it is in force; nothing while it is.
-    pub fn out_of_force(&self, now: time::Seconds) -> Option<String> {
-        let leaf = self.leaf();
-        let why = match now {
-            now if now > leaf.not_after => "has expired",
-            now if now < leaf.not_before => "is not valid yet",
-            _ => return None,
-        };
-        let (from, to) = (time::openssl(leaf.not_before), time::openssl(leaf.not_after));
-        Some(format!("certificate '{}' {why}: it is in force from {from} to {to}", self.name))
     }
 
     /// The host names that it is chosen for when a configuration names none: the DNS names among its alternative names, and

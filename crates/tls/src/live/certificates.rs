@@ -161,8 +161,7 @@ impl Live {
         self.updates.changed();
         self.publish_tokens();
         let dots = ".".repeat(self.instances(name));
-        let warning = self.warning_of(name).map_or_else(String::new, |why| format!("warning: {why}\n"));
-        Ok(format!("Committing {name}{dots}\n{warning}Success!"))
+        Ok(format!("Committing {name}{dots}\nSuccess!"))
     }
 
     /// The names of the certificates that the CLI replaced, and of those that it added.

@@ -354,30 +354,12 @@ impl Live {
         let mut bind =
             Bind { name: name.to_owned(), words, sources, line, tickets, generator, contexts: Vec::new() };
         let selection = self.select(&mut bind)?;
-        warnings.extend(self.out_of_force(&selection));
         warnings.extend(self.unstapled(&selection));
         warnings.extend(with_timestamps(&selection));
         install(&bind.line.current, Arc::new(selection));
         let line = bind.line.clone();
         self.binds.push(bind);
         Ok((line, warnings))
-    }
-
-    /// A warning about certificates that are served and not in force: most clients refuse them.
-    fn out_of_force(&self, selection: &Selection) -> Option<String> {
-        let now = self.shared.clock.now() as i64;
-        let mut all = selection.served().iter().filter_map(|served| served.credential.out_of_force(now));
-        let first = all.next()?;
-        Some(match all.count() {
-            0 => first,
-            others => format!("{first} (and {others} more that are not in force)"),
-        })
-    }
-
-    /// A warning about a certificate that is loaded and not in force.
-    pub fn warning_of(&self, name: &str) -> Option<String> {
-        let now = self.shared.clock.now() as i64;
-        self.certificates.get(name)?.credential.as_ref()?.out_of_force(now)
     }
 
     /// Adds a `server` line; what it uses must be loaded. `on`: traffic to it is encrypted from the start. `before` is the same
