@@ -14,11 +14,11 @@ const LOOK_MS: u64 = 4;
 ///
 /// A rate is that of a second of the clock, and is written when a new second begins, at most once per second and thread.
 ///
-/// Streams come and go on each thread without the others, so that nobody counts all of them. When one comes, and before one
-/// goes, its thread *looks*: it adds up what all threads have, at most once in 4 milliseconds. Whatever there was for
-/// longer than that, and than the thread's loop takes for a round, was seen: it ended when some stream went, and the thread
-/// of that stream had looked meanwhile, or looked then. What is kept is written when it is more than before, and never more
-/// than there was. What one thread had at most it knows itself.
+/// Streams come and go on each thread without the others, so that nobody counts all of them. Before one goes, its thread
+/// *looks*: it adds up what all threads have, at most once in 4 milliseconds. Whatever there was for longer than that, and
+/// than the thread's loop takes for a round, was seen: it ended when some stream went, and the thread of that stream had
+/// looked meanwhile, or looked then. Nothing has to be looked at when a stream comes: it stays until it goes. What is kept
+/// is written when it is more than before, and never more than there was. What one thread had at most it knows itself.
 #[derive(Default)]
 pub struct Peaks {
     pub sessions: AtomicU64,

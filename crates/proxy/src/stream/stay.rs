@@ -25,26 +25,13 @@ pub struct Stay<'a> {
 impl<'a> Stay<'a> {
     /// A stream comes to a backend.
     pub fn in_backend(worker: &'a Worker, backend: ProxyId) -> Stay<'a> {
-        Stay::begin(worker, Place::Backend(backend), worker.count_stream(backend).enter())
+        let present = worker.count_stream(backend).enter();
+        Stay { worker, place: Place::Backend(backend), present }
     }
 
     /// A stream comes to a server.
     pub fn on_server(worker: &'a Worker, server: OfServer<'a>) -> Stay<'a> {
-        Stay::begin(worker, Place::Server(server.index), server.counters.enter())
-    }
-
-    #[inline]
-    fn begin(worker: &'a Worker, place: Place, present: Present<'a>) -> Stay<'a> {
-        let stay = Stay { worker, place, present };
-        stay.look();
-        stay
-    }
-
-    #[inline]
-    fn look(&self) {
-        if self.present.counters().is_time_to_look(clock::now_ms()) {
-            self.look_at_all();
-        }
+        Stay { worker, place: Place::Server(server.index), present: server.counters.enter() }
     }
 
     #[cold]
@@ -65,7 +52,10 @@ impl<'a> Stay<'a> {
 }
 
 impl Drop for Stay<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.look();
+        if self.present.counters().is_time_to_look(clock::now_ms()) {
+            self.look_at_all();
+        }
     }
 }
