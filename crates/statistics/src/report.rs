@@ -7,7 +7,7 @@ use thalweg_config::model::Proxy;
 use thalweg_proxy::Instance;
 
 use crate::rows;
-use crate::stat::{Row, RowKind, csv_row, header, json_row, typed_row};
+use crate::stat::{self, Row, RowKind, csv_row, header, json_row, typed_row};
 
 /// Which rows are shown.
 #[derive(Clone, Debug)]
@@ -142,6 +142,11 @@ impl Place {
             Part::Server(at) => proxy.servers[at].uid,
         };
         (proxy.uid, self.kind() as u32, own)
+    }
+
+    /// Whether requests are what its rate and total are about, and not sessions.
+    pub fn counts_requests(self, instance: &Instance) -> bool {
+        self.kind() == RowKind::Frontend && stat::is_http(&instance.config.proxies[self.proxy])
     }
 
     /// The place after this one, whether it is shown or not.

@@ -125,7 +125,6 @@ pub struct Figures {
 impl Figures {
     /// Of the row at this place.
     pub fn of(instance: &Instance, place: Place) -> Figures {
-        let proxy = &instance.config.proxies[place.proxy];
         let row = place.row(instance);
         let number = |column: usize| number(&row, column);
         let text = |column: usize| match &row.values[column] {
@@ -133,13 +132,10 @@ impl Figures {
             _ => String::new(),
         };
         let sum = |columns: &[usize]| columns.iter().filter_map(|at| number(*at)).sum();
-        let (rate, rate_max, total) = match row.kind {
-            RowKind::Frontend => (at("req_rate"), at("req_rate_max"), at("req_tot")),
-            _ => (at("rate"), at("rate_max"), at("stot")),
-        };
-        let (rate, rate_max, total) = match (row.kind, crate::stat::is_http(proxy)) {
-            (RowKind::Frontend, false) => (at("rate"), at("rate_max"), at("stot")),
-            _ => (rate, rate_max, total),
+        let (rate, rate_max, total) = if place.counts_requests(instance) {
+            (at("req_rate"), at("req_rate_max"), at("req_tot"))
+        } else {
+            (at("rate"), at("rate_max"), at("stot"))
         };
         let mut status = text(const { at("status") });
         let is_server = row.kind == RowKind::Server;
@@ -147,7 +143,7 @@ impl Figures {
             status.push_str(EJECTED_WORD);
         }
         Figures {
-            id: (row.iid, row.kind as u32, row.sid),
+            id: place.id(instance),
             kind: row.kind,
             name: text(const { at("svname") }),
             class: Class::of(row.kind, &status),

@@ -15,7 +15,6 @@ use thalweg_runtime::{Class, Kind, SpawnOptions, spawn_with, timer, yield_now};
 
 use crate::latency;
 use crate::report::{Filter, Place, Walk};
-use crate::stat::{self, RowKind};
 
 use super::options::RowId;
 
@@ -73,8 +72,7 @@ struct Totals {
 
 impl Totals {
     fn of(instance: &thalweg_proxy::Instance, place: Place) -> Totals {
-        let counts_requests =
-            place.kind() == RowKind::Frontend && stat::is_http(&instance.config.proxies[place.proxy]);
+        let counts_requests = place.counts_requests(instance);
         let mut totals = Totals::default();
         latency::each_counters(instance, place, |counters| {
             let begun = if counts_requests { &counters.requests } else { &counters.total };

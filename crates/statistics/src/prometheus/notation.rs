@@ -74,11 +74,13 @@ impl Notation {
 
     /// Adds a label to those that are there.
     pub(super) fn label(&self, labels: &mut String, name: &str, value: &str) {
-        if !labels.is_empty() {
-            labels.push(',');
-        }
         match self {
-            Notation::Text => text_label(labels, name, value),
+            Notation::Text => {
+                if !labels.is_empty() {
+                    labels.push(',');
+                }
+                text_label(labels, name, value);
+            }
             Notation::Otlp(_) => json_label(labels, name, value),
         }
     }
@@ -125,12 +127,7 @@ impl Notation {
             }
             (Notation::Otlp(otlp), _) => {
                 let mut all = labels.to_owned();
-                for (name, value) in more {
-                    if !all.is_empty() {
-                        all.push(',');
-                    }
-                    json_label(&mut all, name, value);
-                }
+                more.iter().for_each(|(name, value)| json_label(&mut all, name, value));
                 otlp.begin_point(out, &all);
                 let is_whole = !matches!(sample, Sample::Seconds(_));
                 out.push_str(if is_whole { "\"asInt\":\"" } else { "\"asDouble\":" });
@@ -227,7 +224,11 @@ fn text_label(out: &mut String, name: &str, value: &str) {
     out.push('"');
 }
 
+/// Adds a label to those that are there.
 fn json_label(out: &mut String, name: &str, value: &str) {
+    if !out.is_empty() {
+        out.push(',');
+    }
     out.push_str(&format!("{{\"key\":\"{name}\",\"value\":{{\"stringValue\":"));
     json_string(out, value);
     out.push_str("}}");
