@@ -278,6 +278,12 @@ impl Object {
         self
     }
 
+    /// Fields that are numbers.
+    pub fn numbers<const N: usize>(&mut self, fields: [(&str, u64); N]) -> &mut Object {
+        fields.iter().for_each(|&(name, value)| _ = self.number(name, Some(value)));
+        self
+    }
+
     /// A field that is a number if it looks like one, nothing for `-`, else a text.
     pub fn word(&mut self, name: &str, word: &str) -> &mut Object {
         self.field(name, &value(word));

@@ -107,9 +107,11 @@ fn json(switches: &[Switch], costs: Option<&TaskCosts>) -> String {
         let place = row.from.map_or_else(String::new, |from| format!("{}:{}", from.file(), from.line()));
         Object::default()
             .text("function", row.name)
-            .number("calls", Some(row.calls))
-            .number("cpu_tot_ns", Some(row.cpu_ns))
-            .number("cpu_avg_ns", Some(row.cpu_ns / row.calls.max(1)))
+            .numbers([
+                ("calls", row.calls),
+                ("cpu_tot_ns", row.cpu_ns),
+                ("cpu_avg_ns", row.cpu_ns / row.calls.max(1)),
+            ])
             .number("lat_avg_ns", known(row.latency_ns / row.calls.max(1)))
             .text("from", &place)
             .end(&mut out);

@@ -88,21 +88,19 @@ fn json(pools: &[PoolUse]) -> String {
     let mut out = String::new();
     for pool in pools {
         let count = objects(pool);
-        let mut object = Object::default();
-        object.text("name", pool.name);
-        for (name, number) in [
-            ("size", pool.object_size as u64),
-            ("allocated", count),
-            ("allocated_bytes", bytes(pool, count)),
-            ("used", pool.used),
-            ("cached", pool.free),
-            ("peak", pool.peak),
-            ("failures", pool.failed),
-            ("users", pool.threads as u64),
-        ] {
-            object.number(name, Some(number));
-        }
-        object.end(&mut out);
+        Object::default()
+            .text("name", pool.name)
+            .numbers([
+                ("size", pool.object_size as u64),
+                ("allocated", count),
+                ("allocated_bytes", bytes(pool, count)),
+                ("used", pool.used),
+                ("cached", pool.free),
+                ("peak", pool.peak),
+                ("failures", pool.failed),
+                ("users", pool.threads as u64),
+            ])
+            .end(&mut out);
     }
     out
 }

@@ -61,12 +61,11 @@ fn json(states: &[ThreadState], now_us: u64) -> String {
         object
             .number("thread", Some(number))
             .text("state", if state.answer.is_some() { "answers" } else { "stuck" })
-            .number("loops", Some(state.loops))
-            .number("ctxsw", Some(state.runs));
+            .numbers([("loops", state.loops), ("ctxsw", state.runs)]);
         if let Some(answer) = &state.answer {
             object.text("id", &format!("{:#x}", answer.id));
             let [urgent, normal, bulk, heavy] = answer.queued.map(|tasks| tasks as u64);
-            for (name, number) in [
+            object.numbers([
                 ("prof", u64::from(answer.profiling)),
                 ("cpu_ns_now", answer.cpu_ns),
                 ("since_poll_us", now_us.saturating_sub(answer.polled_us)),
@@ -76,9 +75,7 @@ fn json(states: &[ThreadState], now_us: u64) -> String {
                 ("normal", normal),
                 ("bulk", bulk),
                 ("heavy", heavy),
-            ] {
-                object.number(name, Some(number));
-            }
+            ]);
         }
         object.end(&mut out);
     }
