@@ -307,6 +307,7 @@ fn server_settings() {
         s.pool == PoolConfig { low_conn: 2, max_conn: 5, purge_delay_ms: 1000, max_reuse: 9 }
     });
     check("idle-ping 5s", |s| s.rare().idle_ping_ms == 5000);
+    check("strict-maxconn", |s| s.rare().strict_maxconn);
     check("redir http://x tcp-ut 5s tfo", |s| {
         s.rare().redir.as_deref() == Some("http://x") && s.rare().tcp_ut_ms == 5000 && s.rare().tfo
     });

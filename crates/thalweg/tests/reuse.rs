@@ -466,3 +466,109 @@ fn first_requests_use_connections_of_others() {
         proxy.finish(server);
     });
 }
+
+/// A server that answers each request with the number of its connection, and knows how many of these are open.
+fn counting_server(head: &'static str) -> (Server, Arc<AtomicUsize>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&open);
+    let server = Server::start(move |mut conn, n| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        while conn.next_request().is_some() {
+            let body = n.to_string();
+            conn.send(format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        }
+        counted.fetch_sub(1, Ordering::SeqCst);
+    });
+    (server, open)
+}
+
+/// A proxy before such a server.
+fn limited(io: Io, program: Option<&Path>, threads: u32, lines: &str, server: &Server, words: &str) -> Proxy {
+    let text = format!(
+        "global\nnbthread {threads}\ndefaults\nmode http\ntimeout connect 2s\ntimeout client 20s\ntimeout server 20s\n\
+         frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\n{lines}\nserver a {} pool-low-conn 100 {words}\n",
+        server.addr
+    );
+    match program {
+        Some(program) => Setup::file(&text).program(program).start(io),
+        None => Setup::file(&text).start(io),
+    }
+}
+
+/// `strict-maxconn`: idle connections that are not for a request make room for one that is. Without it they stay.
+#[test]
+fn idle_connections_make_room_below_a_strict_limit() {
+    let play = |io: Io, program: Option<&Path>, words: &str, most: usize| {
+        let (server, open) = counting_server("200 OK");
+        let words = format!("pool-conn-name path maxconn 2 {words}");
+        let proxy = limited(io, program, 1, "http-reuse always", &server, &words);
+        for n in 0..4 {
+            let answer = proxy.ask(&format!("GET /{n} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+            assert_eq!(answer.text(), n.to_string(), "over {io}");
+        }
+        eventually("idle connections are closed", || (open.load(Ordering::SeqCst) <= most).then_some(()));
+        assert_eq!(open.load(Ordering::SeqCst) > 2, most > 2, "over {io}");
+        proxy.finish(server);
+    };
+    each_driver(|io| play(io, None, "strict-maxconn", 2));
+    each_driver(|io| play(io, None, "", 4));
+    if let Some(reference) = reference() {
+        play("epoll", Some(&reference), "strict-maxconn", 2);
+        play("epoll", Some(&reference), "", 4);
+    }
+}
+
+/// What a session keeps for itself makes room, too, unless its client authenticated on it: that ends with its session.
+#[test]
+fn sessions_make_room_below_a_strict_limit() {
+    each_driver(|io| {
+        let (server, _) = counting_server("200 OK");
+        let proxy = limited(io, None, 1, "http-reuse never", &server, "maxconn 1 strict-maxconn");
+        let mut first = proxy.connect();
+        first.send(GET);
+        assert_eq!(first.response().text(), "0");
+        assert_eq!(proxy.ask(GET).text(), "1");
+        first.send(GET);
+        assert_eq!(first.response().text(), "2");
+        drop(first);
+        proxy.finish(server);
+    });
+    each_driver(|io| {
+        let (server, _) = counting_server("401 Who\r\nWWW-Authenticate: NTLM");
+        let proxy = limited(io, None, 1, "retries 0", &server, "maxconn 1 strict-maxconn");
+        let mut first = proxy.connect();
+        first.send(GET);
+        assert_eq!(first.response().text(), "0");
+        assert_eq!(proxy.ask(GET).status, 503);
+        first.send(GET);
+        assert_eq!(first.response().text(), "0");
+        drop(first);
+        assert_eq!(proxy.ask(GET).text(), "1");
+        proxy.finish(server);
+    });
+}
+
+/// The limit is one for all threads: each has others close what they keep idle.
+#[test]
+fn threads_make_room_for_each_other_below_a_strict_limit() {
+    each_driver(|io| {
+        let (server, open) = counting_server("200 OK");
+        let words = "pool-conn-name path maxconn 3 strict-maxconn";
+        let proxy = limited(io, None, 2, "http-reuse always", &server, words);
+        std::thread::scope(|scope| {
+            for client in 0..6 {
+                let proxy = &proxy;
+                scope.spawn(move || {
+                    for n in 0..20 {
+                        let target = (n * 7 + client) % 5;
+                        let request =
+                            format!("GET /{target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+                        assert_eq!(proxy.ask(&request).status, 200, "over {io}");
+                    }
+                });
+            }
+        });
+        eventually("no more than three are left", || (open.load(Ordering::SeqCst) <= 3).then_some(()));
+        proxy.finish(server);
+    });
+}

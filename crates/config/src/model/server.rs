@@ -67,6 +67,8 @@ pub struct SlowSettings {
     pub slowstart_ms: u32,
     /// `maxconn` follows how long answers take, down to `minconn`.
     pub adaptive_maxconn: bool,
+    /// `maxconn` is also the most connections that there may be, idle ones included.
+    pub strict_maxconn: bool,
     pub tcp_ut_ms: u32,
     /// Time between pings of connections without streams, in milliseconds, 0 for none.
     pub idle_ping_ms: u32,
@@ -144,6 +146,7 @@ impl SlowSettings {
         redir: None,
         slowstart_ms: 0,
         adaptive_maxconn: false,
+        strict_maxconn: false,
         tcp_ut_ms: 0,
         idle_ping_ms: 0,
         tfo: false,

@@ -44,7 +44,6 @@ pub(crate) mod why {
     pub(crate) const DATAGRAMS: &str =
         "it concerns datagrams; for TCP use tune.rcvbuf.client, tune.rcvbuf.server and the like";
     pub(crate) const LOG_SERVERS: &str = "log backends are not built";
-    pub(crate) const STRICT_MAXCONN: &str = "maxconn counts requests, not connections";
     pub(crate) const LABEL: &str = "nothing uses labels of listeners";
     pub(crate) const SAVED_SYN: &str = "the SYN of connections is not kept";
     pub(crate) const CONTSTATS: &str = "bytes are counted at the end of each stream";

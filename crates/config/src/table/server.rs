@@ -426,7 +426,11 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     works("ssl-min-ver", "Lowest version of TLS.", Reads(tls::server_word)),
     works("ssl-reuse", "TLS sessions are used again.", Reads(tls::server_word)),
     works("stick", "Learnt by stick tables.", Flag(|d| rare(d).non_stick = false)),
-    not_yet("strict-maxconn", "Idle connections count in maxconn.", why::STRICT_MAXCONN),
+    works(
+        "strict-maxconn",
+        "'maxconn' holds for connections, idle ones included, as well as for requests.",
+        Flag(|d| rare(d).strict_maxconn = true),
+    ),
     works("tcp-md5sig", "Segments are signed with this password (RFC 2385).", Reads(o::tcp_md5sig)),
     works("tcp-ut", "TCP user timeout.", Reads(o::tcp_ut)),
     works("tfo", "Use TCP Fast Open.", Flag(|d| rare(d).tfo = true)),

@@ -23,6 +23,7 @@ use thalweg_tls::server::ServerContext;
 use super::health::observe::{Seen, observe, observe_failure};
 use super::introduction::{self, HeaderField, Introduced};
 use super::pool::ConnectionKey;
+use super::seats::Seat;
 use super::shared::{self, Place};
 use super::sockets;
 use crate::connection::handshake::{self, HandshakeError};
@@ -55,6 +56,8 @@ pub struct ServerConn {
     pub moves: u32,
     /// How much of its first request the server has already: it came as early data.
     pub sent_early: usize,
+    /// Its seat among those of the server (`strict-maxconn`), where it is not one of many places on a connection.
+    pub seat: Option<Seat>,
 }
 
 impl ServerConn {
@@ -77,6 +80,7 @@ impl ServerConn {
             keep: false,
             moves,
             sent_early: 0,
+            seat: None,
         }
     }
 
@@ -129,6 +133,8 @@ pub enum ConnectError {
     Refused(i32),
     /// This process has no descriptor, memory or source port left.
     Resource(i32),
+    /// The server has as many connections as it may, and none of them is idle (`strict-maxconn`).
+    NoSeat,
     /// The server could not be agreed with on TLS; the number of `bc_err`.
     Handshake(ConnError),
     /// The same, and the request went with the handshake: nobody knows whether the server processed it.
@@ -428,13 +434,13 @@ impl<'a> Target<'a> {
     }
 
     /// Speaks HTTP/2 on a new connection, on which others find room, too, unless it is to be its session's own.
-    fn share(&self, io: Transport, ends: (Endpoint, Endpoint)) -> ServerConn {
+    fn share(&self, io: Transport, ends: (Endpoint, Endpoint), seat: Option<Seat>) -> ServerConn {
         let pool = self.server.pool;
         let is_kept = pool.max_conn != 0 && pool.purge_delay_ms != 0 && pool.max_reuse != 0;
         let pooled = self.proxy.http_reuse != Reuse::Never && is_kept;
         let to = (self.proxy, self.server);
         let port = Port::new(io);
-        let place = shared::begin(self.worker, to, port, self.key.clone(), ends, (self.moves, pooled));
+        let place = shared::begin(self.worker, to, port, self.key.clone(), ends, (self.moves, pooled), seat);
         self.on(place)
     }
 
@@ -445,7 +451,7 @@ impl<'a> Target<'a> {
         match &opened {
             Ok(_) => observe(self.worker, self.proxy.id, self.server, Seen::Connected),
             // What this process lacks says nothing of a server.
-            Err(ConnectError::Resource(_)) => {}
+            Err(ConnectError::Resource(_) | ConnectError::NoSeat) => {}
             Err(error) => observe_failure(self.worker, self.proxy, self.server, Seen::from(error)),
         }
         opened
@@ -453,14 +459,19 @@ impl<'a> Target<'a> {
 
     async fn make(&self, timeout_ms: Option<u64>, early: Box<[u8]>) -> Result<ServerConn, ConnectError> {
         let worker = self.worker;
+        let seat = match self.server.rare().strict_maxconn {
+            false => None,
+            true => pool::boxed(self.seat(timeout_ms)).await?,
+        };
         self.of_server.counters.connection_attempts.add(1);
         self.note_use(shares_connections(self.proxy));
         worker.be_counters(self.proxy.id).connection_attempts.add(1);
         let (io, ends) = self.dial(timeout_ms, early).await?;
         if self.is_framed(&io) {
-            return Ok(self.share(io, ends));
+            return Ok(self.share(io, ends, seat));
         }
         let mut conn = ServerConn::new(io, self.key.clone(), (1, false), ends, self.moves);
+        conn.seat = seat;
         if let SentEarly::Accepted(sent) = self.sent_early.get() {
             conn.sent_early = sent;
         }

@@ -12,6 +12,7 @@ use thalweg_runtime::{Kind, Reason, TaskId, current_task, run_on, spawn, thread_
 
 use super::connect::{ServerConn, Target, ends};
 use super::pool::ConnectionKey;
+use super::seats::Seat;
 use super::shared::Arriving;
 use crate::connection::transport::Detached;
 use crate::worker;
@@ -23,6 +24,7 @@ struct Handed {
     wire: Detached,
     /// Requests it has carried.
     requests: u32,
+    seat: Option<Seat>,
 }
 
 /// What came of it.
@@ -65,7 +67,7 @@ async fn ask(owner: usize, wanted: Wanted) -> Option<Given> {
 }
 
 /// The task that asked.
-struct Asking(TaskId);
+pub(super) struct Asking(pub TaskId);
 
 impl Wakes for Asking {
     fn wake(&self) {
@@ -115,11 +117,11 @@ async fn take(wanted: &Wanted, reply: Reply) {
             return;
         }
     };
-    let requests = idle.requests;
-    let Some(mut io) = idle.port.line.into_wire() else { return };
+    let ServerConn { port, requests, seat, .. } = *idle;
+    let Some(mut io) = port.line.into_wire() else { return };
     std::future::poll_fn(|_| io.poll_detach()).await;
     let wire = io.into_detached().filter(Detached::is_silent);
-    reply.give(wire.map(|wire| Given::Alone(Handed { wire, requests })));
+    reply.give(wire.map(|wire| Given::Alone(Handed { wire, requests, seat })));
 }
 
 impl Target<'_> {
@@ -193,6 +195,8 @@ impl Target<'_> {
         let ends = ends(&io);
         self.note_use(true);
         self.count_reuse();
-        Some(ServerConn::new(io, self.key.clone(), (handed.requests + 1, true), ends, self.moves()))
+        let carried = (handed.requests + 1, true);
+        let conn = ServerConn::new(io, self.key.clone(), carried, ends, self.moves());
+        Some(ServerConn { seat: handed.seat, ..conn })
     }
 }

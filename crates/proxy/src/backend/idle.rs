@@ -8,6 +8,7 @@ use thalweg_runtime::{Kind, clock, spawn};
 
 use super::connect::ServerConn;
 use super::pool::{Demand, IdlePool};
+use super::seats::Seat;
 use crate::connection::body::BodyReader;
 use crate::connection::line::Line;
 use crate::counters::{Counters, OfServer};
@@ -24,6 +25,10 @@ pub fn give_back(
     let pool = server.pool;
     let exhausted = pool.max_reuse >= 0 && i64::from(conn.requests) > i64::from(pool.max_reuse);
     if proxy.http_reuse == Reuse::Never || pool.max_conn == 0 || pool.purge_delay_ms == 0 || exhausted {
+        return;
+    }
+    // Another request needs its seat.
+    if conn.seat.as_ref().is_some_and(Seat::is_wanted) {
         return;
     }
     // A server that went out of service has lost its idle connections; those that come back late follow them.

@@ -16,6 +16,7 @@ pub mod pool;
 pub mod reach;
 pub mod resolved;
 pub(crate) mod restore;
+pub mod seats;
 pub mod shared;
 pub(crate) mod shelf;
 pub(crate) mod sockets;
@@ -37,6 +38,7 @@ use thalweg_live::{FreeNumbers, Rows};
 use thalweg_runtime::{Reason, TaskId};
 use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 
+use seats::Seats;
 use standing::Standing;
 use state::ServerState;
 
@@ -331,6 +333,12 @@ impl Backend {
     /// A server's limit changed: whoever waits may fit now.
     pub(crate) fn limit_changed(&self, server: ServerId) {
         self.serve_queue(ServerIndex(server.0));
+    }
+
+    /// The seats of the connections to a server.
+    pub(crate) fn seats(&self, server: ServerId) -> Arc<Seats> {
+        let seats = &self.state(server).seats;
+        Arc::clone(seats.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
     }
 
     /// Whether a server is up.

@@ -327,6 +327,17 @@ impl IdlePool {
         &self.quiet
     }
 
+    /// Closes the connection that is needed least, if one has no request. One that carries many at once is closed in a moment.
+    pub fn close_one(&mut self) -> bool {
+        if self.fresh.pop_front().or_else(|| self.proven.pop_front()).is_some() {
+            return true;
+        }
+        let mut closed = false;
+        self.shared
+            .retain(|c| closed || c.is_attached() || !c.may_move() || std::mem::replace(&mut closed, true));
+        closed
+    }
+
     /// Drops the connections on which something arrived.
     pub fn drop_closed(&mut self) {
         for idle in [&mut self.fresh, &mut self.proven] {

@@ -18,6 +18,7 @@ use thalweg_sample::facts::Endpoint;
 
 use super::hand_over::Reply;
 use super::pool::{ConnectionKey, Demand};
+use super::seats::Seat;
 use super::shelf::{Shared, Ticket};
 use crate::connection::mux::{self, Carrier, Counted, IdlePing, Moving, Mux, MuxStream, Owner, Step};
 use crate::connection::port::Port;
@@ -144,6 +145,7 @@ pub fn begin(
     key: Option<Rc<ConnectionKey>>,
     ends: (Endpoint, Endpoint),
     (moves, pooled): (u32, bool),
+    seat: Option<Seat>,
 ) -> Place {
     // What is closed is closed in order: the last frames say why.
     port.line.set_reset_on_close(false);
@@ -154,11 +156,12 @@ pub fn begin(
     let place = shared.place();
     let counted = Counted::begin(Rc::clone(worker.own()), Owner::Backend(proxy.id));
     let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked), counted);
+    kept.seat = seat;
     // When the process stops, it ends with its request.
     if pooled && worker.live.stopping() == Stopping::No {
         kept.share(shared);
     }
-    spawn(&CONNECTION, carry(carrier, kept));
+    spawn(&CONNECTION, carry(kept, carrier));
     place
 }
 
@@ -203,7 +206,7 @@ pub async fn attach(
     let traits = Traits { key, ends, moves, attached: true };
     // It has been used already, to be made: what was sent on it and not processed may be sent again.
     let counted = Counted::begin(Rc::clone(own), Owner::Backend(backend));
-    go_on(&worker, (backend, server), carrier, traits, (1, Some(admission)), counted);
+    go_on(&worker, (backend, server), carrier, traits, (1, Some(admission), None), counted);
 }
 
 /// Puts a connection into the pool of its server on the calling thread, and looks after it from there on. False, and it is
@@ -213,7 +216,7 @@ fn go_on(
     (backend, server): (ProxyId, ServerId),
     carrier: Carrier,
     traits: Traits<Rc<ConnectionKey>>,
-    (requests, admission): (u32, Option<Admission>),
+    (requests, admission, seat): (u32, Option<Admission>, Option<Seat>),
     counted: Counted,
 ) -> bool {
     let found = worker.instance.config.find_proxy(backend);
@@ -225,11 +228,11 @@ fn go_on(
     }
     let shared = SharedConnection::new(&carrier, traits.clone(), requests);
     let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked), counted);
-    kept.admission = admission;
+    (kept.admission, kept.seat) = (admission, seat);
     if !kept.share(shared) {
         return false;
     }
-    spawn(&CONNECTION, carry(carrier, kept));
+    spawn(&CONNECTION, carry(kept, carrier));
     true
 }
 
@@ -240,12 +243,13 @@ pub struct Arriving {
     traits: Traits<ConnectionKey>,
     requests: u32,
     admission: Option<Admission>,
+    seat: Option<Seat>,
 }
 
 impl Arriving {
     /// It is the calling thread's from here on, in the pool of its server. False: it was closed.
     pub fn arrive(self) -> bool {
-        let Arriving { moving, of, traits, requests, admission } = self;
+        let Arriving { moving, of, traits, requests, admission, seat } = self;
         let (Some(worker), Ok(carrier)) = (worker::current(), Carrier::resume(moving)) else { return false };
         let traits = Traits {
             key: traits.key.map(Rc::new),
@@ -254,7 +258,7 @@ impl Arriving {
             attached: traits.attached,
         };
         let counted = Counted::go_on(Rc::clone(worker.own()), Owner::Backend(of.0), carrier.mux.tally());
-        go_on(&worker, of, carrier, traits, (requests, admission), counted)
+        go_on(&worker, of, carrier, traits, (requests, admission, seat), counted)
     }
 }
 
@@ -281,6 +285,8 @@ struct Kept {
     asked: Asked,
     /// Its place among the connections of a listener, if the server made it.
     admission: Option<Admission>,
+    /// Its seat among those of the server (`strict-maxconn`).
+    seat: Option<Seat>,
     pooled: Option<Pooled>,
 }
 
@@ -315,6 +321,7 @@ impl Kept {
             traits,
             asked,
             admission: None,
+            seat: None,
             pooled: None,
         }
     }
@@ -340,6 +347,7 @@ impl Kept {
         }
         quiet.set(if idle { quiet.get() + 1 } else { quiet.get() - 1 });
         let low = self.pool.low_conn as usize;
+        let is_wanted = self.seat.as_ref().is_some_and(Seat::is_wanted);
         self.own.with_known_pool(self.index, |pool, counters| {
             let demand = Demand {
                 others: usize::try_from(counters.current.get()).unwrap_or(0),
@@ -347,6 +355,7 @@ impl Kept {
                 low,
             };
             match Rc::ptr_eq(pool.quiet(), quiet) {
+                true if idle && is_wanted => pool.forget(*number),
                 true if idle => pool.rests(*number, demand),
                 true => pool.works(*number),
                 // Another one is there in place of the one that it was in.
@@ -370,7 +379,8 @@ impl Kept {
         let Some(moving) = carrier.into_moving() else { return };
         let Traits { key, ends, moves, attached } = &self.traits;
         let traits = Traits { key: key.as_deref().cloned(), ends: *ends, moves: *moves, attached: *attached };
-        reply.bring(Arriving { moving, of: self.of, traits, requests, admission: self.admission.take() });
+        let (admission, seat) = (self.admission.take(), self.seat.take());
+        reply.bring(Arriving { moving, of: self.of, traits, requests, admission, seat });
     }
 }
 
@@ -392,8 +402,9 @@ enum Leave {
     Asked((Reply, u32)),
 }
 
-/// Looks after a connection until its end, or until it goes to another thread.
-async fn carry(mut carrier: Carrier, mut kept: Kept) {
+/// Looks after a connection until its end, or until it goes to another thread. What is known of it goes after it: its seat is
+/// free once it is closed.
+async fn carry(mut kept: Kept, mut carrier: Carrier) {
     carrier.adopt();
     let leave = std::future::poll_fn(|_| {
         carrier.frames.wanted = kept.own.traces_frames();

@@ -4,8 +4,8 @@
 //! words and locks, which [`ServerState::begin`] sets for the server that has the number from then on.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use thalweg_balance::{Limits, Queue};
 use thalweg_config::model::{ProxyId, Server, ServerId};
@@ -14,6 +14,7 @@ use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 use super::adaptive::Adaptive;
 use super::health::Reports;
 use super::outliers::Watched;
+use super::seats::Seats;
 use super::standing::{Past, Standing};
 use super::transition::Transition;
 use crate::operator::Service;
@@ -51,6 +52,8 @@ pub(crate) struct ServerState {
     pub watched: Watched,
     /// Counts the changes of what it is called and where it is reached; 0 while it is as configured.
     pub version: AtomicU32,
+    /// Those of its connections, once one was opened under `strict-maxconn`.
+    pub seats: Mutex<Option<Arc<Seats>>>,
 }
 
 impl Default for ServerState {
@@ -77,6 +80,7 @@ impl Default for ServerState {
             drain_end_ms: AtomicU64::new(0),
             watched: Watched::default(),
             version: AtomicU32::new(0),
+            seats: Mutex::new(None),
         }
     }
 }
@@ -101,6 +105,7 @@ impl ServerState {
         self.drain_end_ms.store(0, Ordering::Relaxed);
         self.watched.begin();
         self.version.store(0, Ordering::Relaxed);
+        *self.seats.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
     }
 

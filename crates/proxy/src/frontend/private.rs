@@ -8,6 +8,7 @@ use super::ClientSession;
 use crate::backend::connect::ServerConn;
 use crate::backend::idle::give_back;
 use crate::backend::pool::ConnectionKey;
+use crate::backend::seats::{Seat, Told};
 use crate::counters::{Kept, OfServer};
 use crate::worker::{self, Worker};
 
@@ -20,6 +21,14 @@ pub(super) struct PrivateConnection {
     server: ServerId,
     conn: Box<ServerConn>,
     _counted: PrivateIdle,
+    _told: Option<Told>,
+}
+
+impl PrivateConnection {
+    /// Whether another session needs its seat, and nobody is known by it.
+    fn gives_way(&self) -> bool {
+        !self.conn.authenticated && self.conn.seat.as_ref().is_some_and(Seat::is_wanted)
+    }
 }
 
 /// One in the number of idle private connections of a server.
@@ -131,12 +140,18 @@ impl ClientSession {
         conn.port.line.watch(keeper);
         let counted = PrivateIdle::new(worker.keep_counters(backend.id, server.id));
         let (backend, server) = (backend.id, server.id);
-        private.push(PrivateConnection { backend, server, conn, _counted: counted });
+        let told = conn.seat.as_ref().map(|seat| seat.tell(keeper));
+        let kept = PrivateConnection { backend, server, conn, _counted: counted, _told: told };
+        if !kept.gives_way() {
+            private.push(kept);
+        }
         self.private.set(Some(private));
     }
 
-    /// Lets the connections go that their servers closed, or on which something came that nobody asked for.
+    /// Lets the connections go that their servers closed, on which something came that nobody asked for, or whose seat is wanted.
     pub fn look_after_private(&self) {
-        self.with_private(|private| private.retain_mut(|kept| !kept.conn.port.line.has_input_now()));
+        self.with_private(|private| {
+            private.retain_mut(|kept| !kept.conn.port.line.has_input_now() && !kept.gives_way())
+        });
     }
 }

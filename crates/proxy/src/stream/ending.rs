@@ -376,6 +376,8 @@ causes! {
     NoServerTls: ends(b"SC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
     /// No connection within `timeout connect`.
     ConnectTimeout: ends(b"sC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
+    /// The server had as many connections as it may have, none of them idle, for `timeout connect` (`strict-maxconn`).
+    NoSeat: ends(b"SC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
     /// This side had no socket, port or memory for a connection.
     NoSocket: ends(b"RC").status(503).counts(Counts::ECON).retry(Condition::ConnFailure, Counts::NONE),
     /// The server went down, and its sessions end with it.
@@ -498,6 +500,7 @@ impl From<&ConnectError> for Cause {
             ConnectError::Timeout => Cause::ConnectTimeout,
             ConnectError::Refused(_) => Cause::ServerRefused,
             ConnectError::Resource(_) => Cause::NoSocket,
+            ConnectError::NoSeat => Cause::NoSeat,
             ConnectError::Handshake(_) => Cause::NoServerTls,
             ConnectError::HandshakeWithRequest(_) => Cause::NoResponse,
         }

@@ -12,6 +12,7 @@ const CHUNKED: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunke
 const BAD_CHUNK: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n");
 const LARGE: Do = Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4194304\r\n\r\n");
 pub const ANSWER: Do = Say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+const ASKS_WHO: Do = Say("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: NTLM\r\nContent-Length: 0\r\n\r\n");
 const BEGIN: Do = Say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nx");
 const BEGIN_CHUNKED: Do = Say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
 
@@ -304,6 +305,11 @@ pub fn scenes() -> Vec<Scene> {
             .frontend("tcp-request inspect-delay 50ms;tcp-request content accept if WAIT_END")
             .backend("timeout connect 1s")
             .act(20, Act::Unanswered),
+        http(NoSeat)
+            .backend("timeout connect 1s;http-reuse never;server s 10.0.0.2:80 maxconn 1 strict-maxconn")
+            .first(&[FIRST, Idle(1_500), Fin])
+            .client(&[Idle(50), GET])
+            .server(&[Head, ASKS_WHO]),
         http(NoSocket).client(&[Idle(50), GET]).act(20, Act::NoFiles),
         http(ServerWentDown).act(300, Act::ServerDown),
         tcp(ServerWentDown)
