@@ -2,8 +2,10 @@
 
 mod support;
 
-use support::tls::{Authority, client, now, template};
+use support::tls::{Authority, DAY, client, now, template};
 use support::{Conn, Proxy, Setup, each_driver, eventually, program};
+use thalweg_tls::x509::make::Template;
+use thalweg_tls::x509::time;
 
 /// The name in the certificate that is shown to whoever asks for this name.
 fn shown(proxy: &Proxy, name: &str) -> String {
@@ -276,5 +278,65 @@ fn certificates_are_made_where_there_are_none() {
         let output = program().args(["-c", "-f", &file]).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && told.contains(why), "{words}: {told}");
+    }
+}
+
+/// A certificate that clients refuse is served all the same, since a restart is not to take a site down, but not in silence.
+#[test]
+fn certificates_that_are_not_in_force_are_told_of() {
+    let authority = Authority::new("Root");
+    let issue = |file: &str, from: i64, to: i64| {
+        let between = |at: i64| now() + at * DAY;
+        authority.issue_as(file, &Template::new(file, between(from), between(to)).hosts(&["a.example.com"]))
+    };
+    let good = issue("good.pem", -1, 1);
+    let old = issue("old.pem", -2, -1);
+    let early = issue("early.pem", 1, 2);
+    let chained = authority.path("chained.pem");
+    std::fs::write(&chained, read(&good) + &read(&old)).unwrap();
+    let dates = |from: i64, to: i64| {
+        let [from, to] = [from, to].map(|at| time::openssl(now() + at * DAY));
+        // Not their times of the day, which the test is too slow for.
+        [from[..6].to_owned(), to[..6].to_owned()]
+    };
+    for (bind, server, expected) in [
+        (&good, &good, None),
+        (&old, &good, Some((format!("certificate '{old}' has expired"), dates(-2, -1)))),
+        (&early, &good, Some((format!("certificate '{early}' is not valid yet"), dates(1, 2)))),
+        (
+            &chained,
+            &good,
+            Some((format!("in the chain of certificate '{chained}' has expired"), dates(-2, -1))),
+        ),
+        (&good, &old, Some((format!("'server be/s' : certificate '{old}' has expired"), dates(-2, -1)))),
+    ] {
+        let text = format!(
+            "defaults\nmode http\ntimeout client 1s\ntimeout connect 1s\ntimeout server 1s\n\
+             frontend fe\nbind 127.0.0.1:1 ssl crt {bind}\ndefault_backend be\n\
+             backend be\nserver s 127.0.0.1:2 ssl verify none crt {server}\n"
+        );
+        // Where warnings end a start, too.
+        let text = format!("global\nzero-warning\n{text}");
+        let (accepted, told) = verdict(&text, &authority.directory.0);
+        assert!(accepted, "{told}");
+        let Some((why, [from, to])) = expected else {
+            assert!(!told.contains("certificate"), "{told}");
+            continue;
+        };
+        let line = told.lines().find(|line| line.contains(&why)).unwrap_or_else(|| panic!("{told}"));
+        assert!(line.contains("[NOTICE]") && line.contains(&format!("in force from {from} ")), "{line}");
+        assert!(line.contains(&format!(" to {to} ")), "{line}");
+    }
+
+    // Nor is one that the CLI brings.
+    let text = format!("frontend fe\nbind <@fe> ssl crt {good}\nhttp-request return status 200\n");
+    let proxy = Setup::http(&text).global("stats socket <@dir>/cli level admin\n").start("epoll");
+    for (from, noticed) in [(&old, true), (&good, false)] {
+        proxy.tell("cli", &format!("set ssl cert {good} <<\n{}\n", read(from)));
+        let told = proxy.tell("cli", &format!("commit ssl cert {good}"));
+        let lines: Vec<&str> = told.trim_end().lines().collect();
+        assert_eq!((lines[0], lines.last()), (&*format!("Committing {good}."), Some(&"Success!")), "{told}");
+        let is_notice = lines[1].starts_with(&format!("notice: certificate '{good}' has expired"));
+        assert_eq!((lines.len() == 3, is_notice), (noticed, noticed), "{told}");
     }
 }

@@ -325,6 +325,9 @@ impl<'a, 'l> Loading<'a, 'l> {
                 for warning in warnings {
                     complain(cx, Severity::Warning, placed(&warning, place));
                 }
+                if let Some(notice) = self.live.served_out_of_force(&line) {
+                    complain(cx, Severity::Notice, placed(&notice, place));
+                }
                 Some(line)
             }
             Err(error) => {
@@ -715,9 +718,11 @@ impl<'a, 'l> Loading<'a, 'l> {
         let (mut profile, warnings) =
             words.profile(&*self.live, global.verify_servers).map_err(|error| error.to_string())?;
         profile.keep_secrets = global.keylog;
-        for warning in warnings {
-            let message = format!("[{}:{}] : {title}{warning}", server.file, server.line);
-            cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, None, message));
+        let notice = words.certificate.as_deref().and_then(|name| self.live.out_of_force(name));
+        let warnings = warnings.into_iter().map(|text| (Severity::Warning, text));
+        for (severity, text) in warnings.chain(notice.map(|text| (Severity::Notice, text))) {
+            let message = format!("[{}:{}] : {title}{text}", server.file, server.line);
+            cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, None, message));
         }
         let uses = ServerUses {
             certificate: words.certificate.clone(),

@@ -18,7 +18,8 @@ use thalweg_tls::{Failure, SystemClock, pem};
 
 use super::{Conn, Directory};
 
-const DAY: i64 = 86_400;
+/// In seconds.
+pub const DAY: i64 = 86_400;
 
 /// Seconds since 1970.
 pub fn now() -> i64 {

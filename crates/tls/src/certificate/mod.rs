@@ -21,7 +21,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 
 use crate::ocsp::OcspResponse;
-use crate::x509::{Certificate, name};
+use crate::x509::{Certificate, name, time};
 
 /// A certificate, its chain and its key, under the name that configurations and the CLI use.
 #[derive(Debug)]
@@ -60,6 +60,23 @@ impl Credential {
     /// The certificate itself.
     pub fn leaf(&self) -> &Arc<Certificate> {
         &self.chain[0]
+    }
+
+    /// Why clients refuse it at `now`, with the dates between which it or another of its chain is in force; nothing while
+    /// all of them are.
+    pub fn out_of_force(&self, now: time::Seconds) -> Option<String> {
+        let (place, certificate, why) =
+            self.chain.iter().enumerate().find_map(|(place, certificate)| match now {
+                now if now > certificate.not_after => Some((place, certificate, "has expired")),
+                now if now < certificate.not_before => Some((place, certificate, "is not valid yet")),
+                _ => None,
+            })?;
+        let which = match place {
+            0 => String::new(),
+            _ => format!("'{}' in the chain of ", String::from_utf8_lossy(&certificate.subject_oneline())),
+        };
+        let (from, to) = (time::openssl(certificate.not_before), time::openssl(certificate.not_after));
+        Some(format!("{which}certificate '{}' {why}: it is in force from {from} to {to}", self.name))
     }
 
     /// The host names that it is chosen for when a configuration names none: the DNS names among its alternative names, and

@@ -161,7 +161,8 @@ impl Live {
         self.updates.changed();
         self.publish_tokens();
         let dots = ".".repeat(self.instances(name));
-        Ok(format!("Committing {name}{dots}\nSuccess!"))
+        let notice = self.out_of_force(name).map_or_else(String::new, |why| format!("notice: {why}\n"));
+        Ok(format!("Committing {name}{dots}\n{notice}Success!"))
     }
 
     /// The names of the certificates that the CLI replaced, and of those that it added.

@@ -362,6 +362,24 @@ impl Live {
         Ok((line, warnings))
     }
 
+    /// What is to be said of certificates that a `bind` line serves and that are not in force: most clients refuse them.
+    pub fn served_out_of_force(&self, line: &BindLine) -> Option<String> {
+        let now = self.shared.clock.now() as i64;
+        let selection = line.selection();
+        let mut all = selection.served().iter().filter_map(|served| served.credential.out_of_force(now));
+        let first = all.next()?;
+        Some(match all.count() {
+            0 => first,
+            others => format!("{first} (and {others} more that are not in force)"),
+        })
+    }
+
+    /// What is to be said of a certificate that is loaded and not in force.
+    pub fn out_of_force(&self, name: &str) -> Option<String> {
+        let now = self.shared.clock.now() as i64;
+        self.certificates.get(name)?.credential.as_ref()?.out_of_force(now)
+    }
+
     /// Adds a `server` line; what it uses must be loaded. `on`: traffic to it is encrypted from the start. `before` is the same
     /// line of the configuration before: as long as it means the same, connections and sessions that were made by it go on.
     pub fn add_server(
