@@ -1,5 +1,5 @@
-//! Beside programs that other people wrote: `openssl s_client`, `openssl s_server`, `curl`, `gnutls-cli`, NSS's `tstclnt`, Java. Both
-//! sides, TLS 1.2 and 1.3.
+//! Beside programs that other people wrote: `openssl s_client`, `openssl s_server`, `curl`, `gnutls-cli`, NSS's `tstclnt`, Java, Go.
+//! Both sides, TLS 1.2 and 1.3.
 //!
 //! The engine has no socket; here a thread gives it one on the loopback address.
 
@@ -7,6 +7,8 @@
 mod clients;
 #[path = "interop/early.rs"]
 mod early;
+#[path = "interop/go.rs"]
+mod go;
 mod support;
 
 use std::io::{Read, Write};
@@ -421,7 +423,7 @@ fn a_client_renegotiates_and_updates_its_keys() {
     }
 }
 
-/// `openssl s_server` on a port of the kernel's choice.
+/// `openssl s_server`, or a program that speaks like it, on a port of the kernel's choice.
 struct Server {
     child: Child,
     port: u16,
@@ -434,22 +436,21 @@ impl Server {
     }
 
     fn start_as(directory: &Path, arguments: &str) -> Server {
-        let mut child = Command::new("openssl")
-            .args(["s_server", "-accept", "127.0.0.1:0"])
-            .args(arguments.split_whitespace())
-            .current_dir(directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new("openssl");
+        command.args(["s_server", "-accept", "127.0.0.1:0"]).args(arguments.split_whitespace());
+        Server::spawned(command.current_dir(directory))
+    }
+
+    fn spawned(command: &mut Command) -> Server {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         // It says "ACCEPT 127.0.0.1:40123" once it listens.
         let mut said = String::new();
         let stdout = child.stdout.as_mut().unwrap();
         let port = loop {
             let mut bytes = [0; 256];
             let count = stdout.read(&mut bytes).unwrap();
-            assert!(count > 0, "s_server ended: {said}");
+            assert!(count > 0, "the server ended: {said}");
             said.push_str(&String::from_utf8_lossy(&bytes[..count]));
             let line = said.lines().find_map(|line| line.strip_prefix("ACCEPT "));
             if let (Some(line), true) = (line, said.ends_with('\n')) {
