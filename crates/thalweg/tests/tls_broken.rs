@@ -9,6 +9,7 @@ use support::tls::{Authority, client, server};
 use support::{Conn, Io, Server, Setup, each_driver, h2, reference};
 use thalweg_h2::frame::Kind;
 use thalweg_h2::frame::flag::{END_HEADERS, END_STREAM};
+use thalweg_h2::settings::Settings;
 use thalweg_tls::engine::Connecting;
 use thalweg_tls::options::Versions;
 
@@ -247,6 +248,59 @@ fn of_servers_in_a_body(io: Io, program: Option<&Path>) {
             );
         }
     }
+}
+
+/// Whether a response of HTTP/2 has begun, and what is logged of it then.
+const BEGUN_STREAMS: [(bool, &str); 2] = [(false, "502 SH"), (true, "200 SD")];
+
+fn of_servers_of_http2(io: Io, program: Option<&Path>) {
+    let authority = Authority::new("Root");
+    let certificate = authority.issue("www.example.com");
+    for (what, act, expected) in BREACHES {
+        for (begun, ended) in BEGUN_STREAMS {
+            let selection = server(&certificate, |profile| profile.alpn = vec![b"h2".to_vec()]);
+            let (go, reached) = channel();
+            let reached = std::sync::Mutex::new(reached);
+            let back = Server::start(move |conn, _| {
+                let mut served = h2::Served::new(conn.accept_tls(&selection), Settings::default());
+                let (id, _) = served.next_request().unwrap();
+                if begun {
+                    served.head(id, 200, &[], false);
+                    served.data(id, b"half", false);
+                    reached.lock().unwrap().recv().unwrap();
+                }
+                act(served.conn);
+            });
+            let text = format!(
+                "frontend fe\nbind <@fe>\n\
+                 log-format \"%[bc_err] %[ssl_bc_err,hex] %[ssl_bc_err_str] %ST %ts\"\ndefault_backend be\n\
+                 backend be\nretries 0\nserver s {} ssl verify none alpn h2\n",
+                back.addr
+            );
+            let proxy = setup(&text, program).start(io);
+            let mut conn = proxy.connect();
+            conn.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            if begun {
+                conn.until(b"half");
+                go.send(()).unwrap();
+            }
+            let _ = conn.try_rest();
+            let line = proxy.log();
+            assert_eq!(
+                line,
+                format!("{expected} {ended}"),
+                "a server of HTTP/2 that {what}, begun: {begun}, over {io}, {program:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn servers_of_http2_that_break_the_protocol() {
+    if let Some(reference) = reference() {
+        of_servers_of_http2("epoll", Some(&reference));
+    }
+    each_driver(|io| of_servers_of_http2(io, None));
 }
 
 #[test]

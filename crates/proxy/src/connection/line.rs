@@ -14,6 +14,7 @@ use thalweg_runtime::{TaskId, current_task};
 use thalweg_sample::facts::TlsFacts;
 
 use thalweg_http::Head;
+use thalweg_tls::Failure;
 
 use super::local::Local;
 use super::mux::{Marks, MuxStream};
@@ -71,6 +72,15 @@ impl Line {
         match self {
             Line::Wire(wire) => wire.tls_facts(),
             Line::Mux(stream) => stream.tls_facts(),
+            Line::Local(_) => None,
+        }
+    }
+
+    /// Why nothing is sent or received any more, if it was TLS that failed.
+    pub fn tls_failure(&self) -> Option<&Failure> {
+        match self {
+            Line::Wire(wire) => wire.tls_failure(),
+            Line::Mux(stream) => stream.mux().tls_failure(),
             Line::Local(_) => None,
         }
     }

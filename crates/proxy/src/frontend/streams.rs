@@ -16,7 +16,6 @@ use super::{ClientSession, Framed};
 use crate::connection::line::Line;
 use crate::connection::mux::{self, Carrier, Counted, IdlePing, MuxStream, Opened, Owner, Step};
 use crate::connection::port::Port;
-use crate::connection::transport::Transport;
 use crate::instance::Stopping;
 use crate::stream::ending::Cause;
 use crate::stream::{After, StreamState};
@@ -294,7 +293,7 @@ impl Sitting {
 
     fn nothing_more(&mut self, worker: &Rc<Worker>, step: &Step) {
         self.ending = Some(!matches!(step, Step::Broken(_) | Step::Vanish));
-        if let Some(failure) = self.carrier.port.line.wire().and_then(Transport::tls_failure) {
+        if let Some(failure) = self.carrier.port.line.tls_failure() {
             self.session.tls_failed(failure);
         }
         if matches!(step, Step::Failed(_)) {

@@ -16,7 +16,6 @@ use super::ending::{self, Cause};
 use super::{Bodies, Stream, StreamState, track};
 use crate::backend::assign;
 use crate::connection::port::Port;
-use crate::connection::transport::Transport;
 use crate::counters::Counters;
 use crate::frontend::ClientSession;
 use crate::latency::Times;
@@ -54,14 +53,14 @@ pub fn http(http: &mut Stream<'_>, fe: &Proxy) {
 
 /// Takes note of what went wrong with the client's TLS, if anything did: logs tell of it.
 pub fn note_failed_tls(session: &ClientSession, client: &Port) {
-    if let Some(failure) = client.line.wire().and_then(Transport::tls_failure) {
+    if let Some(failure) = client.line.tls_failure() {
         session.tls_failed(failure);
     }
 }
 
 /// Takes note of what went wrong with the server's TLS, if anything did: logs tell of it.
 pub fn note_failed_server_tls(stream: &mut Stream<'_>, server: &Port) {
-    let Some(failure) = server.line.wire().and_then(Transport::tls_failure) else { return };
+    let Some(failure) = server.line.tls_failure() else { return };
     let facts = &mut stream.state.facts;
     facts.bc_error = ConnError::SSL_FATAL;
     let known = facts.bc_tls.as_ref().map(|tls| tls.known.clone()).unwrap_or_default();

@@ -281,6 +281,9 @@ impl Carrier {
 
     /// Every stream is told that the peer is gone.
     pub fn cut(&mut self) {
+        if let Some(failure) = self.port.line.tls_failure() {
+            self.mux.tls_failure.get_or_init(|| Box::new(failure.clone()));
+        }
         let mut state = self.mux.state.borrow_mut();
         state.over = true;
         wake(state.unsettled.take());

@@ -16,7 +16,7 @@ mod direct;
 mod idle_ping;
 mod slot;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::task::Poll;
@@ -32,6 +32,7 @@ use thalweg_runtime::net::{Departure, SocketId};
 use thalweg_runtime::profile::thread_busy_percent;
 use thalweg_runtime::{Reason, TaskId, clock, current_task};
 use thalweg_sample::facts::TlsFacts;
+use thalweg_tls as tls;
 
 pub use carrier::{Carrier, Moving, Opened, Step};
 pub use counted::{Counted, Owner};
@@ -73,6 +74,8 @@ pub struct Mux {
     socket: SocketId,
     /// What is known of TLS on it.
     tls: Option<Rc<TlsFacts>>,
+    /// What of TLS the connection ended for.
+    tls_failure: OnceCell<Box<tls::Failure>>,
     /// The client's handshake is not done.
     is_early: Cell<bool>,
     /// Who is to hear of room for another request.
@@ -172,6 +175,7 @@ impl Mux {
             task: Cell::new(current_task()),
             socket: line.socket_id(),
             tls: line.tls_facts().cloned(),
+            tls_failure: OnceCell::new(),
             is_early: Cell::new(line.is_early()),
             room_wanted: Cell::default(),
         })
@@ -180,6 +184,11 @@ impl Mux {
     /// Whether the client's handshake is not done: see [`Line::is_early`].
     pub fn is_early(&self) -> bool {
         self.is_early.get()
+    }
+
+    /// See [`Line::tls_failure`].
+    pub fn tls_failure(&self) -> Option<&tls::Failure> {
+        self.tls_failure.get().map(|failure| &**failure)
     }
 
     /// Whether nothing of any stream is left to be sent or received.
