@@ -60,6 +60,8 @@ pub enum Failure {
     Unexpected,
     /// A message has a value that it must not have.
     Illegal,
+    /// A message has not the length that it must have.
+    WrongLength,
     /// The peer sends messages that lead nowhere: key updates, empty records, warnings.
     Flood,
     /// More bytes came for the handshake than a handshake has.
@@ -92,7 +94,7 @@ impl Failure {
             Failure::Alert(_) | Failure::Closed => None,
             Failure::BadRecord => Some(alert::BAD_RECORD_MAC),
             Failure::Overflow => Some(alert::RECORD_OVERFLOW),
-            Failure::TooMuchInput => Some(alert::DECODE_ERROR),
+            Failure::TooMuchInput | Failure::WrongLength => Some(alert::DECODE_ERROR),
             Failure::Exhausted => Some(alert::CLOSE_NOTIFY),
         }
     }
@@ -107,7 +109,8 @@ impl Failure {
             | Failure::Unexpected
             | Failure::Flood => 244,
             Failure::Hello(HelloError::LongRecord) => 198,
-            Failure::Illegal => 122,
+            // Only a KeyUpdate is looked at.
+            Failure::Illegal | Failure::WrongLength => 122,
             Failure::Renegotiation => 337,
             Failure::Fallback => 373,
             Failure::Missing(Missing::Groups) => 209,
@@ -233,6 +236,7 @@ impl std::fmt::Display for Failure {
             Failure::Overflow => f.write_str("the peer sent a record of more than 16 kB"),
             Failure::Unexpected => f.write_str("the peer sent a message that has no place here"),
             Failure::Illegal => f.write_str("the peer sent a message with a value that it must not have"),
+            Failure::WrongLength => f.write_str("the peer sent a message that is too short or too long"),
             Failure::Renegotiation => f.write_str("the client renegotiates where nothing was negotiated"),
             Failure::Fallback => {
                 f.write_str("the client falls back to an old version although a newer one is spoken")

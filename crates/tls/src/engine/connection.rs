@@ -256,12 +256,7 @@ impl Connection {
     }
 
     fn key_updated(&mut self, body: &[u8], is_last: bool) -> Result<(), Failure> {
-        let requested = match body {
-            [0] => false,
-            [1] => true,
-            [_] => return Err(Failure::Illegal),
-            _ => return Err(Failure::Unexpected),
-        };
+        let requested = update_requested(body)?;
         // What follows in the same record was encrypted with the key that has just ended.
         if !is_last {
             return Err(Failure::Unexpected);
@@ -440,6 +435,31 @@ impl Pieces<'_> {
                 self.index += 1;
                 self.at = 0;
             }
+        }
+    }
+}
+
+/// Whether the sender of a KeyUpdate wants one, too (RFC 8446 section 4.6.3).
+fn update_requested(body: &[u8]) -> Result<bool, Failure> {
+    match body {
+        [0] => Ok(false),
+        [1] => Ok(true),
+        [_] => Err(Failure::Illegal),
+        _ => Err(Failure::WrongLength),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_updates_ask_for_one_or_are_none() {
+        let of = |body: &[u8]| update_requested(body).map_err(|failure| failure.alert().unwrap());
+        assert_eq!((of(&[0]), of(&[1])), (Ok(false), Ok(true)));
+        assert_eq!(of(&[2]), Err(alert::ILLEGAL_PARAMETER));
+        for body in [&[][..], &[0, 0], &[1, 0, 0]] {
+            assert_eq!(of(body), Err(alert::DECODE_ERROR), "{body:?}");
         }
     }
 }
