@@ -126,6 +126,13 @@ pub struct Connect {
 }
 
 impl Connect {
+    /// Whether it says nothing of how the connection is made: it is as the server's line has it.
+    pub fn is_default(&self) -> bool {
+        let elsewhere = self.addr.is_some() || self.port.is_some() || self.via_socks4;
+        let otherwise = self.send_proxy || self.ssl || self.sni.is_some() || self.protocols.is_some();
+        self.as_server && self.protocol.is_none() && !elsewhere && !otherwise
+    }
+
     /// Whether TLS is spoken, on a server whose line says this of checks.
     pub fn is_encrypted(&self, as_server: bool) -> bool {
         self.ssl || (self.as_server && as_server)

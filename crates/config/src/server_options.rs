@@ -23,9 +23,6 @@ pub(crate) fn check(draft: &mut ServerDraft) -> &mut CheckConfig {
     Arc::make_mut(draft.server.check.get_or_insert_with(Arc::default))
 }
 
-/// Turns off what is never on here (`no-ssl`, `no-agent-check`, ...).
-pub(crate) fn never_on(_: &mut ServerDraft) {}
-
 /// `check`: with the usual parameters unless others are given.
 pub(crate) fn checked(draft: &mut ServerDraft) {
     check(draft);

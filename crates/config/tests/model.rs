@@ -308,6 +308,10 @@ fn server_settings() {
     });
     check("idle-ping 5s", |s| s.rare().idle_ping_ms == 5000);
     check("strict-maxconn", |s| s.rare().strict_maxconn);
+    check("check check-reuse-pool check-pool-conn-name x", |s| {
+        s.check.as_ref().is_some_and(|c| c.reuse_pool && c.pool_conn_name.as_deref() == Some("x"))
+    });
+    check("check check-reuse-pool no-check-reuse-pool", |s| s.check.as_ref().is_some_and(|c| !c.reuse_pool));
     check("redir http://x tcp-ut 5s tfo", |s| {
         s.rare().redir.as_deref() == Some("http://x") && s.rare().tcp_ut_ms == 5000 && s.rare().tfo
     });

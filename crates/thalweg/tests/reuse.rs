@@ -3,8 +3,8 @@
 mod support;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use support::h2::Client;
 use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok, reference};
@@ -570,5 +570,85 @@ fn threads_make_room_for_each_other_below_a_strict_limit() {
         });
         eventually("no more than three are left", || (open.load(Ordering::SeqCst) <= 3).then_some(()));
         proxy.finish(server);
+    });
+}
+
+/// The targets that each connection of a server carried: checks ask for `/check`, which is not answered behind other requests if
+/// `deaf`; the proxy has these words on the server's line, and one request is sent on each of two connections.
+fn carried(io: Io, program: Option<&Path>, words: &str, deaf: bool) -> Vec<Vec<String>> {
+    let carried: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
+    let seen = Arc::clone(&carried);
+    let server = Server::start(move |mut conn, n| {
+        while let Some(request) = conn.next_request() {
+            let target = request.head.line.split(' ').nth(1).unwrap_or("").to_owned();
+            let is_check = target == "/check";
+            let mut seen = seen.lock().unwrap();
+            let len = seen.len().max(n + 1);
+            seen.resize(len, Vec::new());
+            seen[n].push(target);
+            if is_check && deaf && seen[n].len() > 1 {
+                return;
+            }
+            drop(seen);
+            conn.send(ok("fine"));
+            if is_check {
+                return;
+            }
+        }
+    });
+    let text = format!(
+        "global\nnbthread 1\nstats socket <@dir>/cli level admin\ndefaults\nmode http\nhttp-reuse always\ntimeout connect 2s\n\
+         timeout client 20s\ntimeout server 20s\nfrontend fe\nbind <@fe>\ndefault_backend be\nbackend be\n\
+         option httpchk GET /check\nserver a {} pool-low-conn 100 check inter 200ms fall 1 {words}\n",
+        server.addr
+    );
+    let setup = Setup::file(&text);
+    let proxy =
+        program.map_or_else(|| setup.start(io), |program| Setup::file(&text).program(program).start(io));
+    for _ in 0..2 {
+        let before = carried.lock().unwrap().len();
+        let answer = proxy.ask("GET /wanted HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        assert_eq!(answer.text(), "fine", "{words} over {io}");
+        eventually("two more checks", || {
+            let seen = carried.lock().unwrap();
+            let checks =
+                seen.iter().skip(before).filter(|targets| targets.last().is_some_and(|t| t == "/check"));
+            (checks.count() >= 2).then_some(())
+        });
+    }
+    let stat = tell(&proxy, "show stat");
+    assert!(!stat.contains(",DOWN"), "{words} over {io}: {stat}");
+    let seen = carried.lock().unwrap().clone();
+    proxy.finish(server);
+    seen
+}
+
+/// `check-reuse-pool`: a check goes over a connection that traffic left idle, if there is one for it, and says nothing of the server when
+/// that connection was at its end.
+#[test]
+fn checks_use_idle_connections_where_asked() {
+    let is_shared =
+        |connections: &[Vec<String>]| connections.iter().any(|targets| *targets == ["/wanted", "/check"]);
+    let play = |io: Io, program: Option<&Path>| {
+        for (words, expected) in [
+            ("", false),
+            ("check-reuse-pool", true),
+            ("check-reuse-pool no-check-reuse-pool", false),
+            ("check-reuse-pool check-send-proxy no-check-send-proxy", true),
+            ("check-reuse-pool pool-conn-name str(x)", false),
+            ("check-reuse-pool pool-conn-name str(x) check-pool-conn-name x", true),
+            ("check-reuse-pool pool-conn-name str(x) check-pool-conn-name y", false),
+        ] {
+            let connections = carried(io, program, words, false);
+            assert_eq!(is_shared(&connections), expected, "{words} over {io}: {connections:?}");
+        }
+    };
+    each_driver(|io| play(io, None));
+    if let Some(reference) = reference() {
+        play("epoll", Some(&reference));
+    }
+    each_driver(|io| {
+        let connections = carried(io, None, "check-reuse-pool", true);
+        assert!(is_shared(&connections), "{connections:?}");
     });
 }

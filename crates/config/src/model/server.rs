@@ -300,6 +300,10 @@ pub struct CheckConfig {
     pub send_proxy: bool,
     /// `check-via-socks4`
     pub via_socks4: bool,
+    /// `check-reuse-pool`: checks of HTTP/1 go over connections that traffic left idle, if there are any.
+    pub reuse_pool: bool,
+    /// `check-pool-conn-name`: the name that such a connection has.
+    pub pool_conn_name: Option<Arc<str>>,
     /// `check-proto`
     pub protocol: Option<thalweg_check::Protocol>,
     /// What a `healthcheck` section says, in place of the backend's lines.
@@ -361,6 +365,8 @@ impl Default for CheckConfig {
             addr: None,
             send_proxy: false,
             via_socks4: false,
+            reuse_pool: false,
+            pool_conn_name: None,
             protocol: None,
             program: None,
         }

@@ -30,7 +30,6 @@ pub(crate) mod why {
     pub(crate) const TOPOLOGY: &str = "threads are laid out with cpu-map only";
     pub(crate) const STATS_FILE: &str = "counters are not kept over a reload yet";
     pub(crate) const DEBUG: &str = "it serves the reference's developers";
-    pub(crate) const CHECKS: &str = "this kind of health check is not built";
     pub(crate) const FCGI: &str = "FastCGI is not built";
     pub(crate) const NAMESPACE: &str = "network namespaces are not built";
     pub(crate) const CACHE: &str = "the cache is not built";

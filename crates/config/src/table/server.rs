@@ -39,9 +39,20 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     ),
     works("check", "Health checks.", Flag(o::checked)),
     works("check-alpn", "Protocols that health checks offer.", Reads(tls::server_word)),
-    not_yet("check-pool-conn-name", "Health checks.", why::CHECKS),
+    works(
+        "check-pool-conn-name",
+        "Name of the idle connections that health checks use.",
+        Text {
+            missing: "'check-pool-conn-name' : missing value",
+            set: |d, text| check(d).pool_conn_name = Some(text),
+        },
+    ),
     works("check-proto", "Protocol of health checks without negotiation.", Reads(o::check_proto)),
-    not_yet("check-reuse-pool", "Health checks.", why::CHECKS),
+    works(
+        "check-reuse-pool",
+        "Health checks use connections that traffic left idle.",
+        Flag(|d| check(d).reuse_pool = true),
+    ),
     works("check-send-proxy", "Health checks send a PROXY header.", Flag(|d| check(d).send_proxy = true)),
     works("check-sni", "Name that health checks ask for.", Reads(tls::server_word)),
     works("check-sni-auto", "The same, from the Host field of their request.", Reads(tls::server_word)),
@@ -220,7 +231,11 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     ),
     works("no-backup", "Not a backup.", Flag(|d| d.server.backup = false)),
     works("no-check", "No health check.", Flag(|d| d.check = false)),
-    works("no-check-reuse-pool", "Health checks on connections of their own.", Flag(o::never_on)),
+    works(
+        "no-check-reuse-pool",
+        "Health checks on connections of their own.",
+        Flag(|d| check(d).reuse_pool = false),
+    ),
     works(
         "no-check-send-proxy",
         "Health checks send no PROXY header.",

@@ -58,54 +58,77 @@ impl Checker {
             return Heard { verdict, answer: Vec::new() };
         }
         let input_max = self.worker.instance.config.global.tune.bufsize;
-        let mut conversation = Conversation::new(program, input_max);
-        let verdict = self.talk(&mut conversation, begun_ms).await;
+        let mut conversation = Conversation::new(Arc::clone(&program), input_max);
+        let verdict = match self.talk(&mut conversation, begun_ms, true).await {
+            Some(verdict) => verdict,
+            None => {
+                // An idle connection had come to its end, which says nothing of the server.
+                conversation = Conversation::new(program, input_max);
+                self.talk(&mut conversation, begun_ms, false).await.unwrap_or_default()
+            }
+        };
         // Whatever a server said is let go with the conversation; an agent's words are still to be followed.
         let answer = if self.what == What::Agent { conversation.heard().to_vec() } else { Vec::new() };
         Heard { verdict, answer }
     }
 
-    async fn talk(&self, conversation: &mut Conversation, begun_ms: u64) -> Verdict {
-        let Some((proxy, server)) = self.config() else { return Verdict::default() };
+    /// `None` when it was begun on an idle connection, as it may be if `may_reuse`, and nothing came on that.
+    async fn talk(&self, conversation: &mut Conversation, begun_ms: u64, may_reuse: bool) -> Option<Verdict> {
+        let (proxy, server) = self.config()?;
         let mut evaluator = Evaluator::new(&self.worker, proxy, server);
         crate::plant::here("check");
         let inter = self.inter_ms();
         let mut deadline = begun_ms + inter;
         let mut io: Option<Transport> = None;
         let mut graceful = false;
+        // An idle connection that nothing was heard on yet.
+        let mut is_reused = false;
+        let mut _seat = None;
         loop {
             match conversation.next(&mut evaluator) {
                 Next::Done(verdict) => {
                     if let Some(mut io) = io.filter(|_| !graceful) {
                         io.set_linger_rst();
                     }
-                    return verdict;
+                    return Some(verdict);
                 }
                 Next::Connect { connect, port } => {
                     graceful = connect.linger;
                     drop(io.take());
+                    is_reused = false;
+                    if may_reuse
+                        && let Some((idle, its)) =
+                            pool::boxed(self.idle_connection(conversation, &connect)).await
+                    {
+                        conversation.connected();
+                        if idle.is_encrypted() {
+                            conversation.encrypted();
+                        }
+                        (io, _seat, is_reused) = (Some(idle), its, true);
+                        continue;
+                    }
                     let now = self.backend().identity(server);
                     let found = match self.what {
                         What::Health => address(&now, &connect, port),
                         What::Agent => agent_address(&now),
                     };
                     let Some(address) = found else {
-                        return conversation.failed("no address to connect to");
+                        return Some(conversation.failed("no address to connect to"));
                     };
                     if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
                         deadline = clock::now_ms() + limit.min(inter);
                     }
                     let via = self.socks_proxy(server, &connect);
                     if via.is_some() && !matches!(address.to_std(), Some(SocketAddr::V4(_))) {
-                        return conversation.failed(&socks_words(&SocksError::Address));
+                        return Some(conversation.failed(&socks_words(&SocksError::Address)));
                     }
                     // Made apart, so that the options are gone while it is waited for.
                     let attempt = Stream::connect(via.as_ref().unwrap_or(&address), &options(proxy, server));
                     let to = via.and_then(|_| address.to_std());
                     drop(address);
                     match timeout_at(Some(deadline), attempt).await {
-                        Err(_elapsed) => return conversation.timed_out(),
-                        Ok(Err(error)) => return conversation.failed(&system_words(&error)),
+                        Err(_elapsed) => return Some(conversation.timed_out()),
+                        Ok(Err(error)) => return Some(conversation.failed(&system_words(&error))),
                         Ok(Ok(stream)) => {
                             conversation.connected();
                             let header = self.proxy_header(&connect, (&stream, to), &mut evaluator);
@@ -115,7 +138,7 @@ impl Checker {
                                 .await
                             {
                                 Ok(transport) => io = Some(transport),
-                                Err(verdict) => return verdict,
+                                Err(verdict) => return Some(verdict),
                             }
                         }
                     }
@@ -124,20 +147,27 @@ impl Checker {
                     }
                 }
                 Next::Send(bytes) => {
-                    let Some(stream) = &mut io else { return conversation.failed("") };
+                    let Some(stream) = &mut io else { return Some(conversation.failed("")) };
                     match timeout_at(Some(deadline), send(stream, &bytes)).await {
-                        Err(_elapsed) => return conversation.timed_out(),
-                        Ok(Err(error)) => return conversation.failed(&system_words(&error)),
+                        Err(_elapsed) => return Some(conversation.timed_out()),
+                        Ok(Err(_)) if is_reused => return None,
+                        Ok(Err(error)) => return Some(conversation.failed(&system_words(&error))),
                         Ok(Ok(())) => {}
                     }
                 }
                 Next::Receive => {
-                    let Some(stream) = &mut io else { return conversation.failed("") };
-                    match timeout_at(Some(deadline), stream.recv(conversation.room())).await {
-                        Err(_elapsed) => return conversation.timed_out(),
-                        Ok(Err(error)) => return conversation.failed(&system_words(&error)),
+                    let Some(stream) = &mut io else { return Some(conversation.failed("")) };
+                    let received = timeout_at(Some(deadline), stream.recv(conversation.room())).await;
+                    match received {
+                        Err(_elapsed) => return Some(conversation.timed_out()),
+                        Ok(Err(_)) if is_reused => return None,
+                        Ok(Ok(buf)) if is_reused && buf.is_empty() => return None,
+                        Ok(Err(error)) => return Some(conversation.failed(&system_words(&error))),
                         Ok(Ok(buf)) if buf.is_empty() => conversation.ended(),
-                        Ok(Ok(buf)) => conversation.received(&buf),
+                        Ok(Ok(buf)) => {
+                            is_reused = false;
+                            conversation.received(&buf);
+                        }
                     }
                 }
             }

@@ -15,6 +15,7 @@ mod converse;
 mod evaluate;
 mod external;
 pub mod observe;
+mod reuse;
 mod tell;
 
 use std::cell::Cell;
