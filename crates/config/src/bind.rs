@@ -12,7 +12,7 @@ use crate::global::number_set;
 use crate::keyword::{Keyword, Outcome, Status, fail, find, not_supported};
 use crate::meaning;
 use crate::model::{Bind, BindAddr, Shards};
-use crate::numbers::{strict, time};
+use crate::numbers::{leading, strict, time};
 use crate::resolve::addresses;
 use crate::setter::{Setter, Took, value};
 use crate::table::BIND;
@@ -295,6 +295,19 @@ pub(crate) fn tcp_ut(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -
 
 pub(crate) fn tcp_md5sig(cx: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
     bind.md5 = Some(crate::server_options::md5_password(cx, line, at)?);
+    Ok(2)
+}
+
+/// `tcp-ss <mode>`
+pub(crate) fn tcp_ss(_: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -> Took {
+    let text = line.text(at + 1);
+    bind.save_syn = match leading(text).0 {
+        mode @ 0..=2 if text.starts_with(|c: char| c.is_ascii_digit()) => mode as u8,
+        _ => {
+            let message = "'tcp-ss' : TCP Save SYN option expects an integer argument from 0 to 2";
+            return Err(fail(line, at + 1, message));
+        }
+    };
     Ok(2)
 }
 

@@ -19,7 +19,7 @@ const TLS: &str = "alpn ca-file ciphers ciphersuites client-sigalgs crl-file crt
 const USUAL: &str = "enabled proto stick";
 
 /// Options of sockets that listen, and their names.
-const SOCKET: &str = "backlog cc defer-accept gid group guid-prefix id interface mode mss name tcp-md5sig tcp-ut tfo \
+const SOCKET: &str = "backlog cc defer-accept gid group guid-prefix id interface mode mss name label tcp-md5sig tcp-ut tfo \
                       transparent uid user v4v6 v6only";
 
 /// Options of TLS to clients.

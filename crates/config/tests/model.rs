@@ -307,6 +307,7 @@ fn server_settings() {
         s.pool == PoolConfig { low_conn: 2, max_conn: 5, purge_delay_ms: 1000, max_reuse: 9 }
     });
     check("idle-ping 5s", |s| s.rare().idle_ping_ms == 5000);
+    check("log-bufsize 4096", |s| s.rare().log_bufsize == Some(4096));
     check("strict-maxconn", |s| s.rare().strict_maxconn);
     check("check check-reuse-pool check-pool-conn-name x", |s| {
         s.check.as_ref().is_some_and(|c| c.reuse_pool && c.pool_conn_name.as_deref() == Some("x"))
@@ -344,6 +345,7 @@ fn listener_settings() {
     check("accept-proxy defer-accept tfo transparent v6only", |b| {
         b.accept_proxy && b.defer_accept && b.tfo && b.transparent && b.v4v6 == Some(false)
     });
+    check("label l tcp-ss 2", |b| b.label.as_deref() == Some("l") && b.save_syn == 2);
     check("accept-netscaler-cip 195939070", |b| b.netscaler_magic == 0x0bad_cafe);
     check("accept-netscaler-cip -1", |b| b.netscaler_magic == u32::MAX);
     check("idle-ping 5s", |b| b.idle_ping_ms == 5000);

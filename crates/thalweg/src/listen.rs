@@ -53,9 +53,6 @@ impl OpenSocket {
 /// `defer-accept` waits this long for the first bytes before it lets a silent connection through.
 const DEFER_ACCEPT_SECONDS: u32 = 1;
 
-/// Length of the queue of connections that bring data (`tfo`), unless the backlog is shorter.
-const FAST_OPEN_QUEUE: u32 = 1024;
-
 /// Sockets received from another process, until a `bind` claims them.
 #[derive(Default)]
 pub struct Handed {
@@ -533,7 +530,8 @@ fn options(config: &Config, owner: &Owner, bind: &Bind, reuseport: bool) -> List
         defer_accept_s: bind.defer_accept.then_some(DEFER_ACCEPT_SECONDS),
         mptcp: bind.mptcp,
         md5: bind.md5.as_deref().map(|key| Md5Key(key.as_bytes().into())),
-        fastopen: bind.tfo.then_some(FAST_OPEN_QUEUE.min(backlog)),
+        fastopen: bind.tfo.then_some(backlog),
+        save_syn: (bind.save_syn != 0).then_some(bind.save_syn),
         congestion: bind.cc.as_deref().map(Into::into),
         user_timeout_ms: given(bind.tcp_ut_ms),
         receive_buffer: given(config.global.tune.rcvbuf_client),
@@ -565,6 +563,7 @@ fn left_out(title: &str, bind: &Bind, what: Refused, error: &io::Error) -> Strin
         }
         Refused::Mss(mss) => format!("cannot set MSS to {mss}"),
         Refused::DeferAccept => "cannot enable DEFER_ACCEPT".into(),
+        Refused::SaveSyn => "cannot keep the SYN of connections".into(),
         Refused::FastOpen => "cannot enable TCP_FASTOPEN".into(),
         Refused::Congestion => "cannot set TCP congestion control algorithm".into(),
         Refused::UserTimeout => "cannot set TCP User Timeout".into(),

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::{Mutex, mpsc};
 use std::time::Instant;
@@ -349,6 +349,39 @@ fn lines_over_streams_follow_their_server() {
         assert_eq!(logged("/2"), ("new", "/2\n".to_owned()));
         assert_eq!(logged("/3"), ("new", "/3\n".to_owned()));
         proxy.finish((old, new));
+    });
+}
+
+/// Lines wait for a server that is not there yet: as many as there is room for (`log-bufsize`).
+#[test]
+fn lines_wait_for_their_server_where_there_is_room() {
+    each_driver(|io| {
+        for (words, all_fit) in [("", true), ("log-bufsize 600", false)] {
+            let address = support::free_port(support::own_ip());
+            let proxy = Setup::http(&format!(
+                "backend logs\nmode log\nserver s {address} {words}\nfrontend fe\nbind <@fe>\n\
+                 log backend@logs format raw local0\nlog-format %HU\nhttp-request return status 200\n",
+            ))
+            .start(io);
+            let ask = |path: &str| {
+                assert_eq!(proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).status, 200);
+            };
+            (0..40).for_each(|n| ask(&format!("/{n:060}")));
+            let (sender, told) = mpsc::channel();
+            let sender = Mutex::new(sender);
+            let server = Server::listen(TcpListener::bind(address).unwrap(), move |mut conn, _| {
+                while let Some(line) = conn.try_until(b"\n") {
+                    let _ = sender.lock().unwrap().send(String::from_utf8(line).unwrap());
+                }
+            });
+            let mut lines = vec![told.recv_timeout(PATIENCE).unwrap()];
+            ask("/last");
+            while lines.last().is_some_and(|line| line != "/last\n") {
+                lines.push(told.recv_timeout(PATIENCE).unwrap());
+            }
+            assert_eq!(lines.len() == 41, all_fit, "{words} over {io}: {lines:?}");
+            proxy.finish(server);
+        }
     });
 }
 

@@ -4,10 +4,11 @@ mod support;
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{Conn, Proxy, Setup, each_driver, eventually, program};
+use support::{Conn, Io, Proxy, Setup, each_driver, eventually, program};
 use thalweg_runtime::net::Md5Key;
 
 /// Whether the kernel speaks MPTCP.
@@ -114,4 +115,42 @@ fn an_inherited_listener_gets_the_options_of_its_bind() {
         assert_eq!(text, "signed", "over {io}");
         assert!(unsigned.is_err(), "over {io}: who has no password is not answered");
     });
+}
+
+/// What of its SYN is known of a connection to a listener with these words: whether something is, its type of protocol behind the link's
+/// header, and the port it went to.
+fn saved_syn(io: Io, program: Option<&Path>, words: &str, headers: &str) -> String {
+    let text = format!(
+        "global\ndefaults\nmode http\ntimeout connect 5s\ntimeout client 5s\ntimeout server 5s\nfrontend fe\nbind <@fe> {words}\n\
+         tcp-request connection set-var(sess.syn) fc_saved_syn\nhttp-request return status 200 content-type text/plain \
+         lf-string \"%[var(sess.syn),hex,length] %[var(sess.syn),{headers}ip.src] %[var(sess.syn),{headers}ip.data,tcp.dst]\"\n"
+    );
+    let setup = Setup::file(&text);
+    let proxy = match program {
+        Some(program) => setup.program(program).start(io),
+        None => setup.start(io),
+    };
+    let port = proxy.addr("fe").port();
+    let said = proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").text();
+    // Where nothing was kept, the reference has an empty packet.
+    said.replace(&port.to_string(), "port").trim_start_matches('0').trim().to_owned()
+}
+
+/// `tcp-ss`: 20 bytes of IP, 40 of TCP with its options, and 14 of the link before these, in hexadecimal digits.
+#[test]
+fn the_packet_that_began_a_connection_is_kept() {
+    let check = |io: Io, program: Option<&Path>| {
+        for (words, headers, expected) in [
+            ("", "", ""),
+            ("tcp-ss 0", "", ""),
+            ("tcp-ss 1", "", "120 127.0.0.1 port"),
+            ("tcp-ss 2", "eth.data,", "148 127.0.0.1 port"),
+        ] {
+            assert_eq!(saved_syn(io, program, words, headers), expected, "{words} over {io}");
+        }
+    };
+    each_driver(|io| check(io, None));
+    if let Some(reference) = support::reference() {
+        check("epoll", Some(&reference));
+    }
 }

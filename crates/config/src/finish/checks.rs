@@ -188,8 +188,14 @@ fn log_backend(cx: &mut Cx<'_>, b: &mut Building) {
                 server.name
             ));
         }
+        if server.rare().log_bufsize.is_some_and(|bytes| bytes < LOG_BUFSIZE_MIN) {
+            refuse(format!("unable to create a new sink buffer for server '{}/{}'.", b.p.name, server.name));
+        }
     }
 }
+
+/// The least that `log-bufsize` may be.
+const LOG_BUFSIZE_MIN: u32 = 256;
 
 /// What a TCP proxy cannot do.
 fn needs_http(cx: &mut Cx<'_>, b: &mut Building) {

@@ -18,6 +18,8 @@ pub struct Bind {
     pub shown: Arc<str>,
     /// `name`; shown in logs (`%ft` has the proxy's) and in statistics.
     pub name: Option<Arc<str>>,
+    /// `label`: a name that listeners may have in common. As in the reference, nothing asks for it.
+    pub label: Option<Arc<str>>,
     /// The user-visible number: `id`, or numbered from 1 in order.
     pub uid: u32,
     pub file: Arc<str>,
@@ -36,6 +38,8 @@ pub struct Bind {
     pub netscaler_magic: u32,
     pub defer_accept: bool,
     pub tfo: bool,
+    /// `tcp-ss`: the SYN of each connection is kept, 1 without and 2 with the header of the link; 0: it is not.
+    pub save_syn: u8,
     /// What segments are signed with (`tcp-md5sig`).
     pub md5: Option<Arc<str>>,
     /// Several ways may carry a connection at once (`mptcp@`).
@@ -190,6 +194,8 @@ impl Bind {
             netscaler_magic: 0,
             defer_accept: false,
             tfo: false,
+            save_syn: 0,
+            label: None,
             md5: None,
             mptcp: false,
             mss: 0,

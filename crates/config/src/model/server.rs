@@ -111,6 +111,8 @@ pub struct SlowSettings {
     pub datagram: bool,
     /// Octet counting towards a log server.
     pub octet_count: bool,
+    /// Bytes of lines that wait for a log server (`log-bufsize`).
+    pub log_bufsize: Option<u32>,
     /// What a version 2 PROXY header carries besides: type and value (`set-proxy-v2-tlv-fmt`).
     pub proxy_fields: Vec<(u8, Option<Arc<LogFormat>>)>,
     /// The name that its line has in place of an address, or that of its service.
@@ -171,6 +173,7 @@ impl SlowSettings {
         pool_conn_name: None,
         datagram: false,
         octet_count: false,
+        log_bufsize: None,
         proxy_fields: Vec::new(),
         fqdn: None,
         resolution: None,

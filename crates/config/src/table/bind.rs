@@ -111,7 +111,11 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
         Text { missing: "'interface' : missing interface name", set: |b, text| b.interface = Some(text) },
     ),
     works("ktls", "TLS of the kernel, of no effect.", Reads(tls::ktls)),
-    not_yet("label", "Name of a group of listeners.", why::LABEL),
+    works(
+        "label",
+        "A name that listeners may have in common.",
+        Text { missing: "'label' : missing label", set: |b, text| b.label = Some(text) },
+    ),
     works(
         "level",
         "Rights on the CLI.",
@@ -227,7 +231,7 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
     works("ssl-min-ver", "Lowest version of TLS.", Reads(tls::bind_word)),
     works("strict-sni", "Clients whose name nobody has are refused.", Reads(tls::bind_word)),
     works("tcp-md5sig", "Segments are signed with this password (RFC 2385).", Reads(bind::tcp_md5sig)),
-    not_yet("tcp-ss", "Keep the SYN of connections.", why::SAVED_SYN),
+    works("tcp-ss", "Keep the SYN of connections, for `fc_saved_syn`.", Reads(bind::tcp_ss)),
     works("tcp-ut", "TCP user timeout.", Reads(bind::tcp_ut)),
     works("tfo", "Accept TCP Fast Open.", Flag(|b| b.tfo = true)),
     works("thread", "Threads that accept.", Reads(bind::thread)),

@@ -42,9 +42,6 @@ pub(crate) mod why {
         "idle connections are limited by pool-max-conn and pool-purge-delay only";
     pub(crate) const DATAGRAMS: &str =
         "it concerns datagrams; for TCP use tune.rcvbuf.client, tune.rcvbuf.server and the like";
-    pub(crate) const LOG_SERVERS: &str = "log backends are not built";
-    pub(crate) const LABEL: &str = "nothing uses labels of listeners";
-    pub(crate) const SAVED_SYN: &str = "the SYN of connections is not kept";
     pub(crate) const CONTSTATS: &str = "bytes are counted at the end of each stream";
     pub(crate) const GETADDRINFO: &str = "names are resolved with getaddrinfo only";
 }

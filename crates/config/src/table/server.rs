@@ -153,7 +153,18 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
     ),
     works("inter", "Time between health checks.", Reads(o::inter)),
     works("ktls", "TLS of the kernel, of no effect.", Reads(tls::ktls)),
-    not_yet("log-bufsize", "Bytes of a log server's buffer.", why::LOG_SERVERS),
+    works(
+        "log-bufsize",
+        "Bytes of lines that wait for a log server.",
+        Number {
+            missing: Some("'log-bufsize' expects an integer argument."),
+            set: |d, value| {
+                let bytes = o::count_or_none(value);
+                rare(d).log_bufsize = Some(bytes);
+                if bytes == 0 { Err("log-bufsize has to be > 0.".to_owned()) } else { Ok(()) }
+            },
+        },
+    ),
     works(
         "log-proto",
         "How lines are told apart.",

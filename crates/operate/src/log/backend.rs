@@ -51,11 +51,15 @@ pub fn socket_address(addr: &ServerAddr) -> Option<SockAddr> {
 }
 
 impl LogBackend {
-    /// The backend of a proxy in `mode log`. `ring_size` is the size of the buffer of each stream server, in bytes.
+    /// The backend of a proxy in `mode log`. `ring_size` is the size of the buffer of each stream server that names none
+    /// (`log-bufsize`), in bytes.
     pub fn new(proxy: &Proxy, ring_size: usize) -> LogBackend {
         let way = |server: &Shared<Server>| match server.rare().datagram {
             true => Way::Datagrams,
-            false => Way::Stream(Arc::new(Ring::new(ring_size, LINE_MAX))),
+            false => {
+                let size = server.rare().log_bufsize.map_or(ring_size, |bytes| bytes as usize);
+                Way::Stream(Arc::new(Ring::new(size, LINE_MAX)))
+            }
         };
         LogBackend {
             name: Arc::clone(&proxy.name),

@@ -312,6 +312,14 @@ impl Transport {
         self.socket().tcp_info()
     }
 
+    /// See [`Stream::saved_syn`].
+    ///
+    /// # Errors
+    /// Of the kernel.
+    pub fn saved_syn(&self) -> io::Result<Vec<u8>> {
+        self.socket().saved_syn()
+    }
+
     /// Dropping the connection resets it instead of ending it in order.
     pub fn set_linger_rst(&mut self) {
         self.socket_mut().set_linger_rst();

@@ -382,7 +382,12 @@ fn prepare_socket(fe: &Proxy, mss: i32, client: &Port) {
 async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     let Stay { client, session, .. } = stay;
     let fe = worker.proxy(session.frontend);
-    prepare_socket(fe, worker.instance.bind(session.listener).mss, client);
+    let bind = worker.instance.bind(session.listener);
+    prepare_socket(fe, bind.mss, client);
+    if let (1.., Some(wire)) = (bind.save_syn, client.line.wire()) {
+        // None was kept of a client that came with a cookie.
+        session.facts_mut().rare_mut().saved_syn = wire.saved_syn().unwrap_or_default();
+    }
     worker.count_connection(session.listener);
     let mut asked = Overrides::default();
     if !fe.rules.tcp_connection.is_empty() {

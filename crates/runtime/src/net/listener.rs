@@ -1,6 +1,6 @@
 //! Listening sockets.
 
-use super::options::{ListenOptions, set};
+use super::options::{ListenOptions, SAVE_SYN, set};
 use super::port::Events;
 use super::stream::bind;
 use super::{Port, SockAddr, descriptor, syscall};
@@ -320,6 +320,7 @@ pub enum Refused {
     Mss(u32),
     DeferAccept,
     FastOpen,
+    SaveSyn,
     Congestion,
     UserTimeout,
     NotSentLowat,
@@ -425,6 +426,9 @@ fn tune(
     if let Some(queue) = opts.fastopen {
         let queue = queue.min(65_535).cast_signed();
         tuned(Refused::FastOpen, set::value(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue));
+    }
+    if let Some(mode) = opts.save_syn {
+        tuned(Refused::SaveSyn, set::value(fd, libc::IPPROTO_TCP, SAVE_SYN, i32::from(mode)));
     }
     if let Some(name) = &opts.congestion {
         tuned(Refused::Congestion, set::congestion(fd, name));

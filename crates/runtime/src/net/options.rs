@@ -129,6 +129,9 @@ pub struct ListenOptions {
     pub defer_accept_s: Option<u32>,
     /// Length of the queue of connections opened with data (`TCP_FASTOPEN`).
     pub fastopen: Option<u32>,
+    /// Keep the SYN of each connection for [`saved_syn`](super::Stream::saved_syn): 1 from its IP header on, 2 from that of the
+    /// link on (`TCP_SAVE_SYN`).
+    pub save_syn: Option<u8>,
     /// Congestion control algorithm by its kernel name.
     pub congestion: Option<Box<str>>,
     /// Require signed segments from everybody.
@@ -172,6 +175,7 @@ impl Default for ListenOptions {
             mss: None,
             defer_accept_s: None,
             fastopen: None,
+            save_syn: None,
             congestion: None,
             md5: None,
             mptcp: false,
@@ -404,6 +408,18 @@ pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         send_mss: info.tcpi_snd_mss,
         is_gone: info.tcpi_state == TCP_CLOSE,
     })
+}
+
+/// `TCP_SAVE_SYN` and `TCP_SAVED_SYN` of Linux.
+pub(crate) const SAVE_SYN: i32 = 27;
+const SAVED_SYN: i32 = 28;
+
+/// The SYN that the kernel kept, once.
+pub(crate) fn saved_syn(fd: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    // Headers of link, IP and TCP, and what may be between those of IPv6.
+    let mut packet = [0_u8; 512];
+    let len = getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, SAVED_SYN, &mut packet)?;
+    Ok(packet.get(..len).unwrap_or_default().to_vec())
 }
 
 /// The destination a connection had before a firewall redirected it here (`SO_ORIGINAL_DST`, IPv4 and IPv6).

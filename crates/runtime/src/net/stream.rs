@@ -412,6 +412,17 @@ impl Stream {
         options::tcp_info(self.as_fd())
     }
 
+    /// The SYN that the connection began with, if its listener had the kernel keep it ([`ListenOptions::save_syn`]): the kernel gives
+    /// it once.
+    ///
+    /// [`ListenOptions::save_syn`]: super::ListenOptions::save_syn
+    pub fn saved_syn(&self) -> io::Result<Vec<u8>> {
+        if driver::with(|d| d.simulated().is_some()) {
+            return Ok(Vec::new());
+        }
+        options::saved_syn(self.as_fd())
+    }
+
     /// The destination before a firewall redirected the connection.
     pub fn original_destination(&self) -> io::Result<SockAddr> {
         let local = self.local_addr()?;
