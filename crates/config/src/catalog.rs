@@ -179,6 +179,7 @@ mod tests {
             ("ring", include_str!("ring.rs")),
             ("peers", include_str!("peers.rs")),
             ("mailers", include_str!("mailers.rs")),
+            ("namespace_list", include_str!("namespaces.rs")),
             ("userlist", include_str!("userlist.rs")),
             ("log-forward", include_str!("log_forward.rs")),
             ("log-profile", include_str!("log_profile.rs")),

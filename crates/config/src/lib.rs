@@ -22,6 +22,7 @@ mod made_tables;
 mod mailers;
 mod meaning;
 pub mod model;
+mod namespaces;
 mod numbers;
 mod opentelemetry;
 pub mod outline;

@@ -16,6 +16,7 @@ use crate::log_forward::ForwardDraft;
 use crate::log_profile::ProfileDraft;
 use crate::mailers::{self, MailersDraft};
 use crate::model::Config;
+use crate::namespaces::{self, NamespacesDraft};
 use crate::opentelemetry::{self, OpenTelemetryDraft};
 use crate::outline::{OutlineLine, Said, Section as OutlineSection};
 use crate::peers::PeersDraft;
@@ -142,6 +143,7 @@ enum Section {
     Mailers(Box<MailersDraft>),
     OpenTelemetry(Box<OpenTelemetryDraft>),
     Traces,
+    Namespaces(NamespacesDraft),
 }
 
 /// What a master process must know of a configuration before a worker reads it.
@@ -425,6 +427,7 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
         Section::Mailers(draft) => mailers::line(cx, draft, &line),
         Section::OpenTelemetry(draft) => opentelemetry::line(cx, draft, &line),
         Section::Traces => traces::line(cx, line),
+        Section::Namespaces(draft) => namespaces::line(draft, &line),
     }
 }
 
@@ -453,12 +456,13 @@ fn open(cx: &mut Cx<'_>, line: &Line, kind: SectionKind) -> Result<Section, Box<
             crate::keyword::at_most(line, 1, 0)?;
             Section::Traces
         }
+        SectionKind::Namespaces => Section::Namespaces(NamespacesDraft::default()),
     })
 }
 
 fn close(cx: &mut Cx<'_>, section: &mut Section) {
     match std::mem::replace(section, Section::None) {
-        Section::None | Section::Skipped | Section::Global | Section::Traces => {}
+        Section::None | Section::Skipped | Section::Global | Section::Traces | Section::Namespaces(_) => {}
         Section::Proxy(b) => proxy::close(cx, *b),
         Section::Userlist(draft) => userlist::close(cx, draft),
         Section::HttpErrors(draft) => cx.config.http_errors.push(Arc::new(*draft)),

@@ -25,8 +25,19 @@ pub(crate) enum Servers {
 }
 
 /// Words about the way to a server, and about what it is called.
-const REACHED: &[&str] =
-    &["cc", "from", "guid", "id", "init-addr", "source", "socks4", "tcp-md5sig", "tcp-ut", "tfo"];
+const REACHED: &[&str] = &[
+    "cc",
+    "from",
+    "guid",
+    "id",
+    "init-addr",
+    "namespace",
+    "source",
+    "socks4",
+    "tcp-md5sig",
+    "tcp-ut",
+    "tfo",
+];
 
 /// Words about TLS on that way. Those that are not here are about requests or health checks.
 const ENCRYPTED: &[&str] = &[
@@ -128,7 +139,8 @@ impl Servers {
 const OF_CLI: &[&str] = &["expose-fd", "level", "severity-output"];
 
 /// Words of `bind` about clients whose traffic is passed on, and about how threads share them.
-const OF_PROXIES: &[&str] = &["allow-0rtt", "idle-ping", "maxconn", "nice", "process", "shards", "thread"];
+const OF_PROXIES: &[&str] =
+    &["allow-0rtt", "idle-ping", "maxconn", "nice", "process", "shards", "tcp-ss", "thread"];
 
 /// Says so when the option of a listener whose name is at `at` does nothing in this place. `title` begins the message.
 pub(crate) fn look_at_bind(

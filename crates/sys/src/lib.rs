@@ -15,6 +15,7 @@ pub mod fd;
 pub mod handover;
 pub mod inherited;
 pub mod memory;
+pub mod namespace;
 pub mod net;
 pub mod pcre;
 pub mod process;

@@ -18,7 +18,7 @@ use thalweg_syntax::source::os_message;
 use thalweg_sys::handover::HandedSocket;
 use thalweg_sys::inherited;
 
-use crate::service::SharedSocket;
+use crate::service::{Network, SharedSocket};
 use crate::stats_socket;
 
 /// The sockets of one `bind`.
@@ -56,27 +56,23 @@ const DEFER_ACCEPT_SECONDS: u32 = 1;
 /// Sockets received from another process, until a `bind` claims them.
 #[derive(Default)]
 pub struct Handed {
-    sockets: Vec<(SockAddr, String, OwnedFd)>,
+    sockets: Vec<(SockAddr, Network, OwnedFd)>,
 }
 
 impl Handed {
     /// Sorts what was received by address. What is no socket is dropped.
     pub fn new(sockets: Vec<HandedSocket>) -> Handed {
         let known = |socket: HandedSocket| {
-            // Sockets of other network namespaces are of no use here: `namespace` is not supported.
             let kind = descriptor::inspect(socket.fd.as_fd()).ok()?;
-            (kind.stream && socket.namespace.is_empty()).then_some((
-                final_name(kind.local),
-                socket.interface,
-                socket.fd,
-            ))
+            let HandedSocket { fd, namespace, interface } = socket;
+            kind.stream.then_some((final_name(kind.local), Network { namespace, interface }, fd))
         };
         Handed { sockets: sockets.into_iter().filter_map(known).collect() }
     }
 
-    /// The next socket of that address and interface.
-    fn claim(&mut self, address: &SockAddr, interface: &str) -> Option<OwnedFd> {
-        let at = self.sockets.iter().position(|(a, i, _)| a == address && i == interface)?;
+    /// The next socket of that address and surroundings.
+    fn claim(&mut self, address: &SockAddr, there: &Network) -> Option<OwnedFd> {
+        let at = self.sockets.iter().position(|(a, other, _)| a == address && other == there)?;
         Some(self.sockets.swap_remove(at).2)
     }
 }
@@ -297,12 +293,7 @@ pub fn open_peers(config: &Config, handed: &mut Handed) -> Result<OpenPeers, Vec
     for (section, peers) in config.peers.iter().enumerate() {
         match open_stream(config, &Owner::PEERS, &peers.bind, handed) {
             Ok(port) => {
-                opened.shared.push(SharedSocket {
-                    listener: None,
-                    port: Arc::clone(&port),
-                    interface: peers.bind.interface.as_deref().unwrap_or("").to_string(),
-                    shown: peers.bind.shown.to_string(),
-                });
+                opened.shared.push(SharedSocket::of(None, &port, &peers.bind));
                 opened.sockets.push((section, port));
             }
             Err(error) => failures.push(failure(&format!("peers {}", peers.name), &peers.bind, &error)),
@@ -321,12 +312,7 @@ pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLog
         for (at, bind) in forward.binds.iter().enumerate() {
             match open_stream(config, &owner, bind, handed) {
                 Ok(port) => {
-                    opened.shared.push(SharedSocket {
-                        listener: None,
-                        port: Arc::clone(&port),
-                        interface: bind.interface.as_deref().unwrap_or("").to_string(),
-                        shown: bind.shown.to_string(),
-                    });
+                    opened.shared.push(SharedSocket::of(None, &port, bind));
                     opened.sockets.push((section, LogSocket::Streams(at, port)));
                 }
                 Err(error) => failures.push(failure(&title, bind, &error)),
@@ -386,12 +372,7 @@ pub fn distribute(
         let owner = Owner::of(proxy);
         let port = |shard: OpenSocket| shard.into_port(let_go_of(config, &owner, bind));
         let ports: Vec<Arc<Port>> = open.shards.into_iter().map(port).collect();
-        shared.extend(ports.iter().map(|port| SharedSocket {
-            listener: Some(bind.number),
-            port: Arc::clone(port),
-            interface: bind.interface.as_deref().unwrap_or("").to_string(),
-            shown: bind.shown.to_string(),
-        }));
+        shared.extend(ports.iter().map(|port| SharedSocket::of(Some(bind.number), port, bind)));
         let allowed = &config.proxy(open.proxy).binds[open.bind].threads.0;
         let mut takers: Vec<usize> = (0..threads)
             .filter(|t| allowed.is_empty() || allowed.iter().any(|a| usize::from(*a) == *t))
@@ -478,9 +459,9 @@ fn open_bind(
     // What connects is refused before.
     let address = address_of(bind).ok_or(io::ErrorKind::InvalidInput)?;
     let count = bind.sockets(&config.global);
-    let interface = bind.interface.as_deref().unwrap_or("");
+    let there = Network::of(bind);
     (0..count)
-        .map(|_| match handed.claim(&address, interface) {
+        .map(|_| match handed.claim(&address, &there) {
             // The process that had it may have let go of it.
             Some(fd) => listener::tune_bound(fd.as_fd(), &options, refused)
                 .and_then(|()| listener::listen(fd.as_fd(), options.backlog))
@@ -525,6 +506,7 @@ fn options(config: &Config, owner: &Owner, bind: &Bind, reuseport: bool) -> List
         reuseport,
         v6only: bind.v4v6.map(|both| !both),
         transparent: bind.transparent,
+        namespace: bind.namespace.clone(),
         interface: bind.interface.as_deref().map(Into::into),
         mss: u32::try_from(bind.mss).ok().and_then(given),
         defer_accept_s: bind.defer_accept.then_some(DEFER_ACCEPT_SECONDS),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use thalweg_cli::doors::Door;
 use thalweg_cli::{Cli, Reload};
 use thalweg_config::Config;
-use thalweg_config::model::{IoDriver, LogLevel};
+use thalweg_config::model::{Bind, IoDriver, LogLevel};
 use thalweg_proxy::log_forward::LogSocket;
 use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::buffer::BufferConfig;
@@ -340,18 +340,43 @@ pub struct SharedSocket {
     pub listener: Option<u32>,
     /// The socket.
     pub port: Arc<Port>,
-    /// The interface it is bound to, empty for none.
-    pub interface: String,
+    /// Where it is.
+    pub network: Network,
     /// The address as the configuration has it.
     pub shown: String,
 }
 
+/// What a listening socket is bound to besides its address: names, empty for none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Of the network namespace.
+    pub namespace: String,
+    /// Of the interface.
+    pub interface: String,
+}
+
+impl Network {
+    /// What a line says of it.
+    pub fn of(bind: &Bind) -> Network {
+        Network {
+            namespace: bind.namespace.as_ref().map_or_else(String::new, |namespace| namespace.name().into()),
+            interface: bind.interface.as_deref().unwrap_or("").into(),
+        }
+    }
+}
+
 impl SharedSocket {
-    /// The socket and its interface to hand it to another process, if this process holds the port now.
-    pub fn hand_out(&self) -> Option<(Arc<OwnedFd>, String)> {
+    /// That of a line, of the listener of a proxy if it has a number.
+    pub fn of(listener: Option<u32>, port: &Arc<Port>, bind: &Bind) -> SharedSocket {
+        let shown = bind.shown.to_string();
+        SharedSocket { listener, port: Arc::clone(port), network: Network::of(bind), shown }
+    }
+
+    /// The socket to hand it to another process, and where it is, if this process holds the port now.
+    pub fn hand_out(&self) -> Option<(Arc<OwnedFd>, Network)> {
         let socket = self.port.socket()?;
         self.port.share();
-        Some((socket, self.interface.clone()))
+        Some((socket, self.network.clone()))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::exporter::Exporter;
 use crate::program::{COMPATIBLE_DATE, Program};
 use crate::reload::Reloader;
 use crate::report;
-use crate::service::SharedSocket;
+use crate::service::{Network, SharedSocket};
 use crate::stats_page::StatsPage;
 
 /// Another process that asks for the listening sockets takes them within this time, or goes without.
@@ -99,7 +99,11 @@ impl Process for Surroundings {
             let mut stream = UnixStream::from(client);
             let sockets: Vec<SocketToHand<'_>> = sockets
                 .iter()
-                .map(|(fd, interface)| SocketToHand { fd: fd.as_fd(), namespace: "", interface })
+                .map(|(fd, Network { namespace, interface })| SocketToHand {
+                    fd: fd.as_fd(),
+                    namespace,
+                    interface,
+                })
                 .collect();
             // The other process is told by the end of the connection that it got nothing.
             let _ = stream

@@ -188,6 +188,12 @@ fn log_backend(cx: &mut Cx<'_>, b: &mut Building) {
                 server.name
             ));
         }
+        if server.rare().datagram && server.rare().namespace.is_some() {
+            refuse(format!(
+                "{title} : server '{}': datagrams are not sent from another network namespace.",
+                server.name
+            ));
+        }
         if server.rare().log_bufsize.is_some_and(|bytes| bytes < LOG_BUFSIZE_MIN) {
             refuse(format!("unable to create a new sink buffer for server '{}/{}'.", b.p.name, server.name));
         }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use thalweg_sys::namespace::Namespace;
+
 use super::Global;
 
 /// A listening address with its options. A `bind` line with a list or a port range makes one per address.
@@ -47,6 +49,8 @@ pub struct Bind {
     /// 0: the system's; negative: the system's less that much.
     pub mss: i32,
     pub interface: Option<Arc<str>>,
+    /// The network namespace that its socket is in.
+    pub namespace: Option<Namespace>,
     pub transparent: bool,
     /// Accept IPv4 on an IPv6 wildcard address: `v4v6` true, `v6only` false, neither: the system's default.
     pub v4v6: Option<bool>,
@@ -201,6 +205,7 @@ impl Bind {
             mss: 0,
             guid: None,
             interface: None,
+            namespace: None,
             transparent: false,
             v4v6: None,
             shards: Shards::Default,

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use thalweg_sys::namespace::Namespace;
+
 use super::{ProxyId, Resolution, ServerId, ServerTls, SourceAddress};
 use crate::compiled::{Expr, LogFormat};
 use crate::outline::Said;
@@ -79,6 +81,8 @@ pub struct SlowSettings {
     pub md5: Option<Arc<str>>,
     /// Several ways may carry a connection at once (`mptcp@`).
     pub mptcp: bool,
+    /// The network namespace that connections to it are made in.
+    pub namespace: Option<Namespace>,
     /// What is sent to it is not learnt by stick tables.
     pub non_stick: bool,
     /// The share of the keys that it gets as a peer; 0: all.
@@ -155,6 +159,7 @@ impl SlowSettings {
         zone: None,
         md5: None,
         mptcp: false,
+        namespace: None,
         non_stick: false,
         shard: 0,
         cc: None,

@@ -4,6 +4,7 @@ use crate::accounts;
 use crate::bind;
 use crate::keyword::{Keyword, not_yet, works};
 use crate::model::{Bind, CliLevel};
+use crate::namespaces;
 use crate::numbers::count;
 use crate::setter::Setter::{self, Flag, Number, Reads, Text, Word};
 use crate::table::why;
@@ -164,7 +165,7 @@ pub(crate) static BIND: &[Keyword<Setter<Bind>>] = &[
         "Name in statistics and logs.",
         Text { missing: "'name' : missing name", set: |b, text| b.name = Some(text) },
     ),
-    not_yet("namespace", "Network namespace.", why::NAMESPACE),
+    works("namespace", "Network namespace that is listened in.", Reads(namespaces::of_bind)),
     works(
         "nbconn",
         "Connections that are kept to who asks on them (reverse HTTP).",

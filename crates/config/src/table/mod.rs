@@ -31,7 +31,6 @@ pub(crate) mod why {
     pub(crate) const STATS_FILE: &str = "counters are not kept over a reload yet";
     pub(crate) const DEBUG: &str = "it serves the reference's developers";
     pub(crate) const FCGI: &str = "FastCGI is not built";
-    pub(crate) const NAMESPACE: &str = "network namespaces are not built";
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";
     pub(crate) const GRACE: &str = "a soft stop closes the listeners at once";

@@ -21,6 +21,7 @@ pub(crate) enum SectionKind {
     Mailers,
     OpenTelemetry,
     Traces,
+    Namespaces,
 }
 
 /// Every section, in alphabetical order.
@@ -39,7 +40,7 @@ pub(crate) static SECTIONS: &[Keyword<SectionKind>] = &[
     works("log-forward", "A relay of logs.", SectionKind::LogForward),
     works("log-profile", "What is logged at each step.", SectionKind::LogProfile),
     works("mailers", "Servers that take e-mail alerts.", SectionKind::Mailers),
-    not_yet("namespace_list", "Network namespaces.", why::NAMESPACE),
+    works("namespace_list", "Network namespaces that must be there.", SectionKind::Namespaces),
     works("opentelemetry", "Traces and metrics for a collector.", SectionKind::OpenTelemetry),
     works("peers", "Peers that share stick tables.", SectionKind::Peers),
     removed("program", "'program' section is not supported anymore since HAProxy 3.3."),

@@ -5,6 +5,7 @@ use thalweg_dns::Families;
 use crate::build::ServerDraft;
 use crate::keyword::{Keyword, not_yet, works};
 use crate::model::{HashKey, InitState, OnError};
+use crate::namespaces;
 use crate::numbers::leading;
 use crate::server_checks as s;
 use crate::server_options::{self as o, check, rare};
@@ -221,7 +222,7 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
         },
     ),
     works("name", "Name of a preset; of `default-server` only.", Reads(o::in_front)),
-    not_yet("namespace", "Network namespace.", why::NAMESPACE),
+    works("namespace", "Network namespace that the server is in.", Reads(namespaces::of_server)),
     works(
         "no-adaptive-maxconn",
         "The limit on concurrent requests does not follow answers.",

@@ -8,6 +8,7 @@ pub(crate) fn options(server: &Server) -> ConnectOptions {
     let rare = server.rare();
     ConnectOptions {
         mptcp: rare.mptcp,
+        namespace: rare.namespace.clone(),
         md5: rare.md5.as_deref().map(|password| Md5Key(password.as_bytes().into())),
         ..ConnectOptions::default()
     }

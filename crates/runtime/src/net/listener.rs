@@ -336,7 +336,7 @@ pub fn open_leaving_out(
 ) -> io::Result<OwnedFd> {
     let kind = if opts.seqpacket && address.is_unix() { libc::SOCK_SEQPACKET } else { libc::SOCK_STREAM };
     let protocol = if opts.mptcp && !address.is_unix() { libc::IPPROTO_MPTCP } else { 0 };
-    let socket = syscall::socket(address.family(), kind, protocol)?;
+    let socket = syscall::socket_in(opts.namespace.as_ref(), address.family(), kind, protocol)?;
     let fd = socket.as_raw_fd();
     buffers(fd, opts)?;
     match address {

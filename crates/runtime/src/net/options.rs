@@ -5,6 +5,7 @@ use super::syscall::{getsockopt, setsockopt, setsockopt_bytes};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use thalweg_sys::namespace::Namespace;
 
 /// When the kernel probes a silent peer. What is `None` stays as the system has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct ConnectOptions {
     pub source_ports: Option<(u16, u16)>,
     /// `source` is not an address of this host (`usesrc`); needs a privilege.
     pub transparent: bool,
+    /// The network namespace that the connection is made in.
+    pub namespace: Option<Namespace>,
     /// Network interface the packets go through.
     pub interface: Option<Box<str>>,
     /// Packet mark (`SO_MARK`); needs a privilege.
@@ -90,6 +93,7 @@ impl Default for ConnectOptions {
             source: None,
             source_ports: None,
             transparent: false,
+            namespace: None,
             interface: None,
             mark: None,
             tos: None,
@@ -121,6 +125,8 @@ pub struct ListenOptions {
     pub v6only: Option<bool>,
     /// Accept connections to addresses that are not of this host, or bind before the address exists.
     pub transparent: bool,
+    /// The network namespace to listen in.
+    pub namespace: Option<Namespace>,
     /// Network interface to listen on.
     pub interface: Option<Box<str>>,
     /// Maximum segment size in bytes.
@@ -171,6 +177,7 @@ impl Default for ListenOptions {
             reuseport: false,
             v6only: None,
             transparent: false,
+            namespace: None,
             interface: None,
             mss: None,
             defer_accept_s: None,

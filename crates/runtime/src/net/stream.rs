@@ -485,7 +485,8 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
         Some(result) => result?,
         None => {
             let protocol = if opts.mptcp && !address.is_unix() { libc::IPPROTO_MPTCP } else { 0 };
-            let fd = syscall::socket(address.family(), libc::SOCK_STREAM, protocol)?;
+            let namespace = opts.namespace.as_ref();
+            let fd = syscall::socket_in(namespace, address.family(), libc::SOCK_STREAM, protocol)?;
             prepare(fd.as_raw_fd(), address, opts)?;
             fd
         }

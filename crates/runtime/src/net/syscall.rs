@@ -3,6 +3,7 @@
 use crate::driver::socket::ConnectAddress;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use thalweg_sys::namespace::Namespace;
 
 /// The calling thread's `errno`.
 #[inline]
@@ -157,6 +158,17 @@ pub(crate) fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedF
     }
     // SAFETY: a fresh descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The same in a network namespace, if one is named.
+pub(crate) fn socket_in(
+    namespace: Option<&Namespace>,
+    family: i32,
+    kind: i32,
+    protocol: i32,
+) -> io::Result<OwnedFd> {
+    let make = || socket(family, kind, protocol);
+    namespace.map_or_else(make, |namespace| namespace.within(make))
 }
 
 pub(crate) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
