@@ -58,14 +58,16 @@ impl Checker {
             return Heard { verdict, answer: Vec::new() };
         }
         let input_max = self.worker.instance.config.global.tune.bufsize;
-        let mut conversation = Conversation::new(Arc::clone(&program), input_max);
-        let verdict = match self.talk(&mut conversation, begun_ms, true).await {
-            Some(verdict) => verdict,
-            None => {
+        let mut conversation = Conversation::new(program, input_max);
+        let mut may_reuse = true;
+        let verdict = loop {
+            match self.talk(&mut conversation, begun_ms, may_reuse).await {
+                Some(verdict) => break verdict,
                 // An idle connection had come to its end, which says nothing of the server.
-                conversation = Conversation::new(program, input_max);
-                self.talk(&mut conversation, begun_ms, false).await.unwrap_or_default()
+                None if may_reuse => conversation = Conversation::new(self.program(), input_max),
+                None => break Verdict::default(),
             }
+            may_reuse = false;
         };
         // Whatever a server said is let go with the conversation; an agent's words are still to be followed.
         let answer = if self.what == What::Agent { conversation.heard().to_vec() } else { Vec::new() };
