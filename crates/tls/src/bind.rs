@@ -12,13 +12,13 @@ use rustls::{SignatureScheme, SupportedCipherSuite};
 use crate::certificate::{Credential, KeyError};
 use crate::clock::{Clock, Time};
 use crate::facts::Stapled;
-use crate::key_schedule;
 use crate::notes::KeepSecrets;
 use crate::ocsp::OcspResponse;
 use crate::options::{Versions, ciphers, groups, schemes};
 use crate::provider::provider;
 use crate::session::{Binding, BoundCache, BoundTickets, SessionCache, TicketKeys};
 use crate::verify::{ClientPolicy, ClientVerifier, Verify};
+use crate::{key_block, key_schedule};
 
 /// What a `bind` line says about TLS, or a line of a `crt-list` in its brackets.
 #[derive(Clone, Debug)]
@@ -221,7 +221,7 @@ pub(crate) fn suites(
         suites.extend(tls13.iter().copied().map(key_schedule::suite));
     }
     if versions.tls12 {
-        suites.extend_from_slice(tls12);
+        suites.extend(tls12.iter().copied().map(key_block::suite));
     }
     if suites.is_empty() { Err(ProfileError::NoCipher) } else { Ok(suites) }
 }

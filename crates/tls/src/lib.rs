@@ -28,6 +28,7 @@ mod failure;
 pub mod files;
 pub mod generate;
 pub mod hello;
+mod key_block;
 mod key_schedule;
 pub mod live;
 mod notes;
