@@ -18,7 +18,7 @@ use thalweg_tls::verify::{ClientPolicy, TrustStore, Verify, host};
 use thalweg_tls::x509::make::NewKey;
 use thalweg_tls::x509::oid::{extension, purpose};
 use thalweg_tls::x509::{Certificate, Crl};
-use thalweg_tls::{Failure, facts, pem};
+use thalweg_tls::{Failure, alert, facts, pem};
 
 /// A handshake whose flights go through `bend`, which gets the flight's number: 0 is the ClientHello, 1 the server's answer
 /// and so on. True when both ends are done, in any number of flights.
@@ -167,6 +167,39 @@ fn a_renegotiation_of_nothing_is_refused() {
         }
     }
 }
+
+/// rustls has no alert for them.
+#[test]
+fn messages_of_tls12_that_cannot_be_read_have_an_alert() {
+    let (clock, authority) = (clock(), Authority::new("Root"));
+    let versions = Versions { tls12: true, tls13: false };
+    let served = authority.server("a.example.com", NewKey::P256);
+    let selection = bind(&Profile { versions, ..Profile::default() }, shared(&clock), &[&served]);
+    let context = server(&trusting(&authority), &clock);
+    for (what, exchange, expected) in [
+        ("an empty share", &[22, 3, 3, 0, 4, 16, 0, 0, 0][..], alert::DECODE_ERROR),
+        ("a share that is cut", &[22, 3, 3, 0, 7, 16, 0, 0, 3, 9, 4, 1], alert::DECODE_ERROR),
+        ("a share in two parts with a change of keys between", &CUT_BY_A_CHANGE, alert::UNEXPECTED_MESSAGE),
+    ] {
+        let mut client = Connecting::new(context.clone(), Some(b"a.example.com"), None).unwrap();
+        let mut server = Accepting::new(selection.clone());
+        let mut hello = Vec::new();
+        client.step(&mut hello).unwrap();
+        let mut out = Vec::new();
+        let mut failed = false;
+        for flight in [&hello[..], exchange] {
+            out.clear();
+            server.feed(flight, &mut out).unwrap();
+            while !failed && server.is_ready() {
+                failed = server.step(&mut out).is_err();
+            }
+        }
+        assert_eq!(out, [21, 3, 3, 0, 2, 2, expected], "{what}");
+    }
+}
+
+/// The beginning of a ClientKeyExchange, and a ChangeCipherSpec.
+const CUT_BY_A_CHANGE: [u8; 15] = [22, 3, 3, 0, 4, 16, 0, 0, 33, 20, 3, 3, 0, 1, 1];
 
 #[test]
 fn a_cut_or_repeated_flight_is_waited_for_or_refused() {

@@ -3,12 +3,12 @@
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, TransmitTlsData, UnbufferedStatus};
-use rustls::{CommonState, HandshakeKind, ProtocolVersion};
+use rustls::{CommonState, Error, HandshakeKind, PeerMisbehaved, ProtocolVersion};
 
 use super::connection::Connection;
 use super::record::{FRAGMENT_MAX, OVERHEAD_TLS13, record_length};
 use crate::facts::Facts;
-use crate::failure::Failure;
+use crate::failure::{Failure, alert};
 use crate::hello::record::{HEADER, content, grow};
 use crate::notes::{self, Notes};
 
@@ -181,6 +181,8 @@ pub(super) struct Gathered {
     pub session_id: Vec<u8>,
     /// An alert of ours was written to the output.
     pub wrote_alert: bool,
+    /// So was a ChangeCipherSpec: what follows is encrypted with TLS 1.2.
+    pub wrote_change: bool,
 }
 
 /// Shows rustls one more record, if there is one, and does what it says until it wants the next.
@@ -203,6 +205,12 @@ pub(super) fn step<C: Shake>(
         Turn::Failed(failure) => failure,
         Turn::Refused(error) => {
             write_alerts(conn, input, gathered, out);
+            let is_clear =
+                conn.protocol_version() != Some(ProtocolVersion::TLSv1_3) && !gathered.wrote_change;
+            if let (true, false, Some(description)) = (is_clear, gathered.wrote_alert, unsaid(&error)) {
+                plain_alert(description, out);
+                gathered.wrote_alert = true;
+            }
             let verdict = gathered.notes.peer.as_ref().and_then(|peer| peer.verdict.fatal);
             Failure::of(error, verdict)
         }
@@ -212,7 +220,7 @@ pub(super) fn step<C: Shake>(
 enum Turn {
     Failed(Failure),
     /// rustls refuses; an alert may wait inside of it.
-    Refused(rustls::Error),
+    Refused(Error),
 }
 
 fn turn<C: Shake>(
@@ -270,6 +278,7 @@ fn encode(
     out.truncate(start + written);
     let record = &out[start..];
     gathered.wrote_alert |= record.first() == Some(&content::ALERT);
+    gathered.wrote_change |= record.first() == Some(&content::CHANGE_CIPHER_SPEC);
     if let SentEarly::Unanswered(sent) = gathered.sent_early
         && record.first() == Some(&content::APPLICATION_DATA)
         && record.len() == END_OF_EARLY_DATA
@@ -324,6 +333,20 @@ pub(super) fn seal<C: Shake>(
     };
     input.discard(discard);
     written
+}
+
+/// The alert for what rustls refuses without a word: it has none for messages of TLS 1.2 that it cannot read.
+fn unsaid(error: &Error) -> Option<u8> {
+    match error {
+        Error::InvalidMessage(_) => Some(alert::DECODE_ERROR),
+        Error::InappropriateMessage { .. }
+        | Error::InappropriateHandshakeMessage { .. }
+        | Error::PeerMisbehaved(PeerMisbehaved::MessageInterleavedWithHandshakeMessage) => {
+            Some(alert::UNEXPECTED_MESSAGE)
+        }
+        Error::PeerMisbehaved(_) => Some(alert::ILLEGAL_PARAMETER),
+        _ => None,
+    }
 }
 
 /// Writes an alert in clear, before there are keys.
