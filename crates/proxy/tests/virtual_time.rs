@@ -536,6 +536,17 @@ fn before_a_server_is_asked() {
             Case::new("inspect-delay of responses", "", ("PD", 1000))
                 .backend("tcp-response inspect-delay 1s;tcp-response content reject if WAIT_END")
                 .server(&[Drip(300, 9)]),
+            Case::new("a variable that is set waits for nothing", "", ("PR", 0)).frontend(
+                "tcp-request inspect-delay 1s;tcp-request content set-var(txn.n) req.len;\
+                     tcp-request content reject if { var(txn.n) -m int eq 0 }",
+            ),
+            Case::new("a variable that is set takes what comes while others wait", "", ("PR", 300))
+                .frontend(
+                    "tcp-request inspect-delay 1s;tcp-request content set-var(txn.n) req.len;\
+                     tcp-request content set-var(txn.m) int(1) if { req.len gt 2 };\
+                     tcp-request content reject if { var(txn.n) -m int eq 3 }",
+                )
+                .client(&[Say("x"), Idle(300), Say("yz")]),
         ],
     );
 }

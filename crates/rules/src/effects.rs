@@ -76,6 +76,8 @@ pub struct Effects {
     pub(crate) more: Vec<u8>,
     /// The groups of the last match of a `replace-*` action.
     pub(crate) groups: RegexScratch,
+    /// Numbers of the rules of this ruleset that took what there was although more may come: evaluated again when it does.
+    pub(crate) unsettled: Vec<usize>,
     /// True while rewrites that fail end the request (`strict-mode`). Set at the start of each ruleset.
     pub(crate) strict: bool,
 }

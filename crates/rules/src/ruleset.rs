@@ -440,7 +440,8 @@ impl Ruleset {
     ///
     /// Edits of the messages and facts of the stream are done at once; other results are in `fx`. In the rulesets of
     /// TCP contents, a condition or an action that needs more data gives [`Outcome::Wait`], unless `cx.last` says that
-    /// no more will come.
+    /// no more will come. An action that only sets something takes what there is, and does so again when the evaluation goes on
+    /// with more.
     pub fn run<'r>(&'r self, kind: Kind, from: usize, cx: &mut Ctx, fx: &mut Effects) -> Outcome<'r> {
         if cx.scratch.watch.is_some() {
             return self.run_watched(kind, from, cx, fx);
@@ -469,12 +470,16 @@ impl Ruleset {
         // None of the leading rules changes it.
         if from <= self.leading.len() {
             fx.strict = true;
+            fx.unsettled.clear();
         }
         cx.response_side = kind.is_response();
         if kind.is_response()
             && let Some(stream) = cx.stream.as_deref_mut()
         {
             stream.in_response = true;
+        }
+        if !fx.unsettled.is_empty() {
+            self.settle(kind, cx, fx);
         }
         for (i, rule) in self.rules.iter().enumerate().skip(from) {
             // Hints of rules in a row share a response; anything else in between sends it.
@@ -505,7 +510,12 @@ impl Ruleset {
             }
             match step {
                 Step::Next => {}
-                Step::Wait if kind.waits() && !cx.last => return Outcome::Wait { resume: i },
+                Step::Wait if kind.waits() && !cx.last => {
+                    if !rule.action.is_repeatable() {
+                        return Outcome::Wait { resume: i };
+                    }
+                    self.take_what_is_there(kind, i, cx, fx);
+                }
                 Step::Wait => {}
                 Step::Rewrite(Ok(())) => {}
                 Step::Rewrite(Err(_)) => {
@@ -527,6 +537,29 @@ impl Ruleset {
             Outcome::Done
         } else {
             Outcome::EarlyHints { resume: self.rules.len() }
+        }
+    }
+
+    /// Carries out an action that could wait with what there is, and notes that.
+    fn take_what_is_there(&self, kind: Kind, rule: usize, cx: &mut Ctx, fx: &mut Effects) {
+        cx.reset();
+        cx.last = true;
+        self.rules[rule].action.run(kind, rule, cx, fx);
+        cx.last = false;
+        fx.unsettled.push(rule);
+    }
+
+    /// Carries out again, with more data, what was carried out with less.
+    #[cold]
+    fn settle(&self, kind: Kind, cx: &mut Ctx, fx: &mut Effects) {
+        for rule in std::mem::take(&mut fx.unsettled) {
+            cx.reset();
+            cx.may_change = false;
+            if let Step::Wait = self.rules[rule].action.run(kind, rule, cx, fx)
+                && !cx.last
+            {
+                self.take_what_is_there(kind, rule, cx, fx);
+            }
         }
     }
 }

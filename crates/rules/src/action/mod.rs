@@ -127,6 +127,16 @@ impl Action {
         }
     }
 
+    /// True for what only sets something, so that the last of several times counts. Such an action needs not wait for more
+    /// data: it takes what there is, and is carried out again when more comes.
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            Action::Var(_) | Action::Connection(_) | Action::Bandwidth(_) => true,
+            Action::Stream(setting) => !setting.is_final(),
+            _ => false,
+        }
+    }
+
     pub fn is_early_hint(&self) -> bool {
         matches!(self, Action::Header(edit) if edit.is_early_hint())
     }
