@@ -2,7 +2,7 @@
 //! `--cfg planted_bugs` only; elsewhere [`bug`] is the constant `false`, and what it guards is not compiled in.
 
 /// Every bug that can be planted, and what it does.
-pub const BUGS: [(&str, &str); 27] = [
+pub const BUGS: [(&str, &str); 33] = [
     ("lost-wakeup", "a request that waits in a queue is not woken when its turn comes"),
     ("dirty-pool", "an idle connection on which bytes arrived is used again"),
     ("slot-kept", "a slot of a server's maxconn is not given back"),
@@ -33,6 +33,12 @@ pub const BUGS: [(&str, &str); 27] = [
     ("record-lost", "what comes behind the rest of a record of TLS is thrown away"),
     ("close-unsaid", "the end of a connection with TLS is not announced"),
     ("counters-forgotten", "what a server counted is forgotten when its line changes"),
+    ("header-rest", "what comes at once behind a PROXY header is thrown away"),
+    ("unix-check", "the check of a server on a unix socket finds no address to connect to"),
+    ("check-content", "a check passes whatever its server says"),
+    ("agent-unheard", "what an agent says is not heeded"),
+    ("buffer-unwoken", "who waits for a buffer is not woken when there is one"),
+    ("buffer-limit", "one buffer more is in use than there may be"),
 ];
 
 /// Whether the bug of this name is planted.

@@ -14,7 +14,7 @@ use thalweg_runtime::driver::sim::{self, Network, Report, SimConfig};
 use thalweg_runtime::net::{Datagram, DatagramOptions, LetGo, Port, SockAddr};
 use thalweg_runtime::{TaskId, clock, kill, spawn, timer};
 
-use crate::actor::{ACTOR, change, client, log, operator, server::Server, streams, tcp};
+use crate::actor::{ACTOR, change, client, health, log, operator, server::Server, streams, tcp};
 use crate::check;
 use crate::plan::{Drop, LOG, Plan, STREAMS_FRONT, TCP_FRONT};
 use crate::record::Record;
@@ -81,7 +81,7 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
     // The network is as it should be until everything has started.
     let start = SimConfig {
         idle_rounds_max: IDLE_ROUNDS_MAX,
-        buffers: BufferConfig { size: config.global.tune.bufsize, ..BufferConfig::default() },
+        buffers: buffers(&config),
         latency_us: plan.network.latency_us,
         send_buffer: plan.network.send_buffer,
         deferred_sends: plan.network.deferred_sends,
@@ -115,6 +115,7 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
         });
         begin_clients(&scenario, &record);
         begin_changes(&scenario, &record, &mut actors);
+        watch_health(&scenario, &record, &mut actors);
         if let Some(ms) = scenario.soft_stop_ms {
             let (instance, network) = (Arc::clone(&instance), network.clone());
             actors.push(spawn(&ACTOR, async move {
@@ -125,6 +126,7 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
         }
         record.clients_done().await;
         network.configure(|c| *c = SimConfig { buffers: c.buffers, ..start });
+        health::recover(&scenario, &record).await;
         settle(&instance, &record).await;
         check::all(&scenario, &record, &instance);
         *counted.borrow_mut() = [
@@ -148,6 +150,11 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
     }
     let counts = counts.take();
     Outcome { plan, report, complaints, counts }
+}
+
+fn buffers(config: &Config) -> BufferConfig {
+    let tune = &config.global.tune;
+    BufferConfig { size: tune.bufsize, limit: tune.buffers_limit, reserve: tune.buffers_reserve }
 }
 
 fn begin_clients(scenario: &Arc<Plan>, record: &Rc<Record>) {
@@ -178,28 +185,54 @@ fn begin_changes(scenario: &Arc<Plan>, record: &Rc<Record>, actors: &mut Vec<Tas
     }
 }
 
+/// Agents of servers, and who looks whether the proxy knows how servers are. Where connections fail for no reason, or checks
+/// wait for buffers, it cannot know.
+fn watch_health(scenario: &Arc<Plan>, record: &Rc<Record>, actors: &mut Vec<TaskId>) {
+    let is_known = !scenario.storms && !scenario.proxy.is_short_of_buffers && scenario.change.is_none();
+    for n in 0..scenario.proxy.server_count() {
+        let of = || (Arc::clone(scenario), Rc::clone(record), n);
+        let (check, agent) = (scenario.health.check(n), scenario.health.agent(n));
+        let is_known = is_known && scenario.deeds.iter().all(|(_, server, _)| *server != n);
+        if agent.is_some() {
+            let (plan, record, n) = of();
+            actors.push(spawn(&ACTOR, health::be_asked(plan, record, n)));
+        }
+        match (check, agent) {
+            // An agent may have its server's checks paused.
+            (Some(check), None) if is_known => {
+                let (plan, record, n) = of();
+                actors.push(spawn(&ACTOR, health::watch_checks(plan, record, n, check)));
+            }
+            (_, Some(_)) if is_known => {
+                let (plan, record, n) = of();
+                actors.push(spawn(&ACTOR, health::watch_agent(plan, record, n)));
+            }
+            _ => {}
+        }
+    }
+}
+
 fn address(text: &str) -> SockAddr {
     text.parse::<SocketAddr>().expect("an address").into()
 }
 
 fn start_proxy(instance: &Arc<Instance>, network: &Network, plan: &Plan) {
     let mut sockets = Vec::new();
-    let mut listen = |name: &str, front: SocketAddr| {
+    let mut listen = |name: &str, front: SockAddr| {
         let Some(proxy) = instance.frontend_by_name(name.as_bytes()) else { return };
-        let fd =
-            network.listen(&SockAddr::from(front), &Default::default()).expect("nobody has this address");
+        let fd = network.listen(&front, &Default::default()).expect("nobody has this address");
         sockets.push(ThreadSocket {
             listener: proxy.binds[0].number as usize,
             port: Arc::new(Port::new(fd, LetGo::Keep)),
         });
     };
-    plan.proxy.fronts.iter().enumerate().for_each(|(n, front)| listen(&format!("fe{n}"), *front));
-    plan.tls.fronts.iter().for_each(|(name, front)| listen(name, *front));
+    plan.proxy.fronts.iter().enumerate().for_each(|(n, front)| listen(&format!("fe{n}"), front.clone()));
+    plan.tls.fronts.iter().for_each(|(name, front)| listen(name, SockAddr::from(*front)));
     if let Some(tcp) = &plan.tcp {
-        listen(TCP_FRONT, tcp.front);
+        listen(TCP_FRONT, tcp.front.into());
     }
     if let Some(streams) = &plan.streams {
-        listen(STREAMS_FRONT, streams.front);
+        listen(STREAMS_FRONT, streams.front.into());
     }
     thalweg_proxy::start_thread(instance, 0, sockets);
 }

@@ -8,6 +8,7 @@ use thalweg_sample::facts::ConnError;
 use super::netscaler;
 use super::port::{Port, RECV_MAX};
 use super::proxy_header::{self, Header, Parsed};
+use crate::plant::bug;
 
 /// What may be wrong with a PROXY header, by the numbers of `fc_err`.
 const PRX_EMPTY: ConnError = ConnError(11);
@@ -108,7 +109,7 @@ pub async fn receive(
             && let Some((header, len)) = awaited.parse(input)?
         {
             input.advance(len);
-            if input.is_empty() {
+            if input.is_empty() || bug("header-rest") {
                 client.input = None;
             }
             return Ok(header);

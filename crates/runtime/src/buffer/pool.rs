@@ -12,6 +12,7 @@
 
 use super::{BULK_MARGIN, BULK_SIZE, Buf, DEFAULT_SIZE, Origin, part};
 use crate::memory;
+use crate::plant::bug;
 use crate::pool::{Stock, TakeStock};
 use crate::task::{Reason, TaskId, current_task};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -117,7 +118,8 @@ impl Pool {
             Priority::Reserve => self.config.limit,
             Priority::Normal => self.config.limit.saturating_sub(self.config.reserve).max(1),
         };
-        limit.saturating_sub(self.used)
+        let over = if bug("buffer-limit") { 1 } else { 0 };
+        (limit + over).saturating_sub(self.used)
     }
 
     /// Returns the `count` blocks used longest ago to the allocator.
@@ -337,7 +339,7 @@ pub(crate) fn wake_waiters() {
     }
     // SAFETY: as in `with`; waking a task only queues it.
     let p = unsafe { &mut *ptr };
-    if p.waiters.is_empty() {
+    if p.waiters.is_empty() || bug("buffer-unwoken") {
         return;
     }
     let available = p.available(Priority::Normal);

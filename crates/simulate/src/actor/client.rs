@@ -1,11 +1,12 @@
 //! A client at work.
 
 use std::cell::Cell;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
+use thalweg_runtime::net::{ConnectOptions, Stream};
 use thalweg_runtime::{clock, current_task, timer};
 
 use super::{Got, Line, PAUSES_MAX, both};
@@ -68,16 +69,42 @@ pub async fn play(plan: Arc<Plan>, record: Rc<Record>, n: usize) {
 }
 
 async fn connect(plan: &Plan, record: &Record, n: usize) -> Option<Stream> {
-    let front = SockAddr::from(plan.entrance(n));
-    let source = SockAddr::from(std::net::SocketAddr::from(([10, 1, 0, n as u8 + 1], 0)));
-    let options = ConnectOptions { source: Some(source), ..ConnectOptions::default() };
+    let front = plan.entrance(n);
+    let source = SocketAddr::from(([10, 1, 0, n as u8 + 1], 0));
+    let options = match front.is_unix() {
+        true => ConnectOptions::default(),
+        false => ConnectOptions { source: Some(source.into()), ..ConnectOptions::default() },
+    };
     let deadline = Some(clock::now_ms() + PATIENCE_MS);
     // A fault, or a proxy that is stopping, keeps it out.
     let stream = timer::timeout_at(deadline, Stream::connect(&front, &options)).await.ok()?.ok()?;
-    let address = stream.local_addr().ok()?.to_string();
+    let address = match front.is_unix() {
+        true => address_to_say(n).to_string(),
+        false => stream.local_addr().ok()?.to_string(),
+    };
     record.network.note(|| format!("actor client {n} is connected from {address}"));
     record.client(n, |c| c.address = address);
     Some(stream)
+}
+
+/// The address that a client says it has, where it has none.
+fn address_to_say(n: usize) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(10, 1, 0, n as u8 + 1), 50_000 + n as u16)
+}
+
+/// What such a client begins with: a PROXY header, of both versions in turn.
+fn introduction(n: usize) -> Vec<u8> {
+    let (from, to) = (address_to_say(n), SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 80));
+    if n.is_multiple_of(2) {
+        return format!("PROXY TCP4 {} {} {} {}\r\n", from.ip(), to.ip(), from.port(), to.port())
+            .into_bytes();
+    }
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
+    header.extend_from_slice(&from.ip().octets());
+    header.extend_from_slice(&to.ip().octets());
+    header.extend_from_slice(&from.port().to_be_bytes());
+    header.extend_from_slice(&to.port().to_be_bytes());
+    header
 }
 
 impl Client {
@@ -90,6 +117,9 @@ impl Client {
     }
 
     async fn write(&self) {
+        if self.plan.introduces_itself(self.n) && !self.line.send(&introduction(self.n)).await {
+            return self.broken.set(true);
+        }
         let mut asked = 0;
         for group in &self.plan().groups {
             if group.gap_ms > 0 {

@@ -2,6 +2,7 @@
 
 pub mod change;
 pub mod client;
+pub mod health;
 pub mod log;
 pub mod operator;
 pub mod server;
@@ -16,6 +17,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::driver::sim;
 use thalweg_runtime::net::{Listener, SockAddr, Stream};
 use thalweg_runtime::{Kind, spawn, timer};
 
@@ -47,9 +49,9 @@ impl Line {
     pub async fn recv(&self, max: usize) -> Got {
         std::future::poll_fn(|_| match &mut *self.0.borrow_mut() {
             None => Poll::Ready(Got::Gone),
-            Some(stream) => stream.poll_recv(max).map(|result| match result {
-                Ok(buf) if buf.is_empty() => Got::Fin,
-                Ok(buf) => Got::Bytes(buf.to_vec()),
+            Some(stream) => sim::receive(stream, max).map(|result| match result {
+                Ok(bytes) if bytes.is_empty() => Got::Fin,
+                Ok(bytes) => Got::Bytes(bytes),
                 Err(_) => Got::Reset,
             }),
         })

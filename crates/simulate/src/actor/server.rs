@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use thalweg_runtime::net::{Listener, SockAddr, Stream};
+use thalweg_runtime::net::{Listener, Stream};
 use thalweg_runtime::{TaskId, clock, kill, spawn, timer};
 
-use super::{ACTOR, Got, Line, PAUSES_MAX, add, both};
+use super::{ACTOR, Got, Line, PAUSES_MAX, add, both, health};
 use crate::body;
 use crate::message::{Head, Item, Reader};
 use crate::plan::{
@@ -36,6 +36,8 @@ pub struct Server {
     n: usize,
     life: Cell<Life>,
     accepting: Cell<TaskId>,
+    /// The task at the port of its checks, if they have one.
+    checked: Cell<TaskId>,
     connections: RefCell<Vec<Rc<Connection>>>,
 }
 
@@ -58,6 +60,7 @@ impl Server {
             n,
             life: Cell::new(Life::Up),
             accepting: Cell::new(TaskId::NONE),
+            checked: Cell::new(TaskId::NONE),
             connections: RefCell::default(),
         });
         server.listen();
@@ -69,6 +72,7 @@ impl Server {
     /// Nobody listens any more, and every connection ends.
     pub fn stop(&self, how: Drop) {
         kill(self.accepting.replace(TaskId::NONE));
+        kill(self.checked.replace(TaskId::NONE));
         if how == Drop::Keep {
             return;
         }
@@ -84,15 +88,28 @@ impl Server {
         }
     }
 
+    /// What it is at the moment.
+    pub fn life(&self) -> Life {
+        self.life.get()
+    }
+
+    /// Something is wrong with what it was sent.
+    pub fn complain(&self, what: &str) {
+        self.record.complain(format!("server {} {what}", self.n));
+    }
+
     fn listen(self: &Rc<Server>) {
         if self.accepting.get() != TaskId::NONE {
             return;
         }
+        if let Some(check) = self.plan.health.check(self.n) {
+            self.checked.set(spawn(&ACTOR, health::be_checked(Rc::clone(self), check)));
+        }
         let me = Rc::clone(self);
         self.accepting.set(spawn(&ACTOR, async move {
-            let address = SockAddr::from(me.plan.servers[me.n].address);
+            let address = &me.plan.servers[me.n].address;
             let mut listener = loop {
-                match Listener::bind(&address, &Default::default()) {
+                match Listener::bind(address, &Default::default()) {
                     Ok(listener) => break listener,
                     Err(_) => timer::sleep(10).await,
                 }

@@ -73,6 +73,7 @@ fn unanswered(plan: &Plan, record: &Record, n: usize, client: &ClientRecord) {
     let explained = client.left_ms.is_some()
         || client.responses.last().is_some_and(|r| r.closes || !r.complete)
         || client.end.is_some_and(|end| end != End::Fin || plan.has_door(n)) && stormed(record)
+        || plan.proxy.is_short_of_buffers
         || record.without_tls.borrow().contains(&client.address);
     if explained {
         return;

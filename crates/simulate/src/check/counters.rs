@@ -123,6 +123,14 @@ fn began_anew(plan: &Plan, proxy: &Proxy, server: &Server) -> bool {
     plan.change.as_ref().zip(position).is_some_and(|(change, server)| change.leaves(server))
 }
 
+/// Never more buffers were in use than there may be.
+pub fn buffers(record: &Record, instance: &Arc<Instance>) {
+    let (limit, peak) = (instance.config.global.tune.buffers_limit, thalweg_runtime::buffer::stats().peak);
+    if limit > 0 && peak > limit {
+        record.complain(format!("{peak} buffers were in use, of {limit}"));
+    }
+}
+
 /// No session, stream, slot, place or connection is left.
 pub fn nothing_left(record: &Record, instance: &Arc<Instance>) {
     let left = |what: String, n: u64| {

@@ -162,7 +162,7 @@ fn cause(plan: &Plan, record: &Record, client: &ClientRecord, line: &LogLine) ->
     let gone = client.left_ms.is_some() || matches!(client.end, Some(End::Own)) || storm;
     let ok = match line.state.as_bytes().first() {
         Some(b'C') => gone,
-        Some(b'R') => storm,
+        Some(b'R') => storm || plan.proxy.is_short_of_buffers,
         Some(b'I') => false,
         Some(b'S' | b's' | b'c' | b'P' | b'D') => {
             !plan.calm || line.status == 403 || line.state.starts_with("PT")

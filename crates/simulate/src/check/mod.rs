@@ -24,6 +24,7 @@ pub fn all(plan: &Plan, record: &Record, instance: &Arc<Instance>) {
     streams::check(plan, record);
     change::check(plan, record);
     counters::check(plan, record, instance);
+    counters::buffers(record, instance);
     counters::nothing_left(record, instance);
 }
 

@@ -2,21 +2,25 @@
 
 mod change;
 mod client;
+mod health;
 mod proxy;
 mod request;
 mod server;
 mod streams;
 mod tcp;
 mod tls;
+mod unix;
 
 use std::net::SocketAddr;
 
 use thalweg_runtime::driver::sim::SimConfig;
+use thalweg_runtime::net::SockAddr;
 
 use crate::random::Random;
 
 pub use change::{ChangePlan, Guest, OF_BACKEND, OF_FRONTEND};
 pub use client::{ClientPlan, Ending, Group, How, Leave, Pace, When};
+pub use health::{AgentPlan, BEGIN_MS, CheckPlan, HealthPlan, Speaks};
 pub use proxy::{BackendPlan, CHECK_PATH, LOG, ProxyPlan, Retry};
 pub use request::{Act, Answer, Delimited, Fault, Kind, RequestPlan, Upload, When as AnswerWhen};
 pub use server::{Drop, Life, ServerPlan};
@@ -36,6 +40,18 @@ const STREAMS_SEED: u64 = 0x2c2c_2c2c;
 const TLS_PERCENT: u64 = 15;
 const TLS_SEED: u64 = 0x0715_0715;
 
+/// The same of a limit on buffers.
+const BUFFERS_PERCENT: u64 = 12;
+const BUFFERS_SEED: u64 = 0xb0f5_b0f5;
+
+/// The same of checks that are not of HTTP, and of agents.
+const HEALTH_PERCENT: u64 = 15;
+const HEALTH_SEED: u64 = 0x4ea1_4ea1;
+
+/// The same of unix sockets.
+const UNIX_PERCENT: u64 = 12;
+const UNIX_SEED: u64 = 0xaf01_af01;
+
 /// The same of changes of the configuration.
 const CHANGE_PERCENT: u64 = 40;
 const CHANGE_SEED: u64 = 0x5eed_5eed;
@@ -46,12 +62,15 @@ pub struct Plan {
     pub seed: u64,
     /// Whether anything goes wrong on purpose; if not, every request must be answered by its server.
     pub calm: bool,
+    /// Whether the network and the process fail.
+    pub storms: bool,
     pub proxy: ProxyPlan,
     pub servers: Vec<ServerPlan>,
     pub clients: Vec<ClientPlan>,
     pub tcp: Option<TcpPlan>,
     pub streams: Option<StreamsPlan>,
     pub tls: TlsPlan,
+    pub health: HealthPlan,
     /// What becomes of the configuration, if it changes.
     pub change: Option<ChangePlan>,
     /// What an operator does, and when.
@@ -75,7 +94,7 @@ impl Plan {
         let mut proxy = ProxyPlan::draw(random, &trouble);
         let tcp = random.chance(30).then(|| TcpPlan::draw(random, &trouble, &mut proxy.text));
         let mut servers: Vec<_> = (0..proxy.server_count())
-            .map(|i| ServerPlan::draw(random, &trouble, proxy.address_of(i)))
+            .map(|i| ServerPlan::draw(random, &trouble, proxy.address_of(i).into()))
             .collect();
         let mut requests = Vec::new();
         let clients = (0..random.within(1, 8))
@@ -103,21 +122,40 @@ impl Plan {
             true => TlsPlan::draw(own, &trouble, &mut proxy),
             false => TlsPlan::default(),
         };
+        let own = &mut Random::new(seed ^ BUFFERS_SEED);
+        // A relay that waits for as long as it takes holds what the proxy behind it waits for.
+        if tls.fronts.is_empty() && own.chance(BUFFERS_PERCENT) {
+            proxy.limit_buffers(own, &trouble);
+        }
+        let own = &mut Random::new(seed ^ HEALTH_SEED);
+        let health = match own.chance(HEALTH_PERCENT) {
+            true => HealthPlan::draw(own, &trouble, &mut proxy),
+            false => HealthPlan::default(),
+        };
+        if trouble.server_faults > 0 {
+            health.fall_ill(own, &mut servers);
+        }
+        let own = &mut Random::new(seed ^ UNIX_SEED);
+        if own.chance(UNIX_PERCENT) {
+            unix::move_in(own, &mut proxy, &tls, &mut servers);
+        }
         let own = &mut Random::new(seed ^ CHANGE_SEED);
         let change = own.chance(CHANGE_PERCENT).then(|| ChangePlan::draw(own, &mut proxy));
         for guest in 0..change.as_ref().map_or(0, |change| change.guests.len()) {
             let address = proxy.address_of(proxy.server_count() + guest);
-            servers.push(ServerPlan::draw(own, &trouble, address));
+            servers.push(ServerPlan::draw(own, &trouble, address.into()));
         }
         Plan {
             seed,
             calm,
+            storms: trouble.storm,
             proxy,
             servers,
             clients,
             tcp,
             streams,
             tls,
+            health,
             change,
             deeds,
             requests,
@@ -127,8 +165,14 @@ impl Plan {
     }
 
     /// Where a client connects.
-    pub fn entrance(&self, client: usize) -> SocketAddr {
-        self.door(client).unwrap_or(self.proxy.fronts[self.clients[client].front])
+    pub fn entrance(&self, client: usize) -> SockAddr {
+        let front = || self.proxy.fronts[self.clients[client].front].clone();
+        self.door(client).map_or_else(front, SockAddr::from)
+    }
+
+    /// Whether a client has no address, and says who it is.
+    pub fn introduces_itself(&self, client: usize) -> bool {
+        self.entrance(client).is_unix()
     }
 
     /// Whether a client comes through a door: what breaks behind that ends in order before it.

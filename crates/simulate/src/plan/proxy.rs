@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+use thalweg_runtime::net::SockAddr;
+
 use super::{Kind, Trouble};
 use crate::random::Random;
 
@@ -12,13 +14,15 @@ pub struct ProxyPlan {
     /// The configuration as a user would write it.
     pub text: String,
     /// Addresses of the frontends `fe0`, `fe1` and so on.
-    pub fronts: Vec<SocketAddr>,
+    pub fronts: Vec<SockAddr>,
     /// `be0`, `be1` and so on.
     pub backends: Vec<BackendPlan>,
     /// Rules that there are beside forwarding.
     pub kinds: Vec<Kind>,
     /// Connections may be refused or kept waiting by a limit.
     pub is_limited: bool,
+    /// There may be no buffer when one is needed.
+    pub is_short_of_buffers: bool,
     /// `timeout client`, in milliseconds.
     pub client_timeout_ms: u64,
     /// The longest timeout, in milliseconds.
@@ -103,17 +107,31 @@ impl ProxyPlan {
 
     /// Lets backends ask second servers.
     pub fn hedge(&mut self, random: &mut Random) {
-        for backend in &mut self.backends {
-            backend.hedges = true;
-            let section = format!("backend {}\n", backend.name);
+        for n in 0..self.backends.len() {
+            self.backends[n].hedges = true;
             let delay = random.pick(&[1, 5, 20, 100, 400]);
-            let lines =
-                format!("{section} option hedge {delay}ms\n retry-budget {}\n", random.pick(&[20, 100]));
-            self.text = self.text.replacen(&section, &lines, 1);
+            let lines = format!(" option hedge {delay}ms\n retry-budget {}\n", random.pick(&[20, 100]));
+            self.add_to_backend(n, &lines);
         }
     }
 
-    /// The address of a server.
+    /// Adds lines at the beginning of the section of a backend.
+    pub fn add_to_backend(&mut self, backend: usize, lines: &str) {
+        // The line feed before it tells it from a line that names the backend.
+        let section = format!("\nbackend {}\n", self.backends[backend].name);
+        self.text = self.text.replacen(&section, &format!("{section}{lines}"), 1);
+    }
+
+    /// Gives the proxy few buffers. Where nothing may go wrong, as many as all that it does at a time may need.
+    pub fn limit_buffers(&mut self, random: &mut Random, trouble: &Trouble) {
+        let limit = if trouble.calm { 40 } else { *random.pick(&[3, 4, 6, 8, 12, 20]) };
+        let reserve = *random.pick(&[1, 2, 4]);
+        let lines = format!("global\n tune.buffers.limit {limit}\n tune.buffers.reserve {reserve}\n");
+        self.text = self.text.replacen("global\n", &lines, 1);
+        self.is_short_of_buffers = !trouble.calm;
+    }
+
+    /// The address of a server, which it has unless it is on a unix socket.
     pub fn address_of(&self, server: usize) -> SocketAddr {
         SocketAddr::from(([10, 0, 1, server as u8 + 1], 80))
     }
@@ -142,6 +160,7 @@ impl ProxyPlan {
             backends: Vec::new(),
             kinds: Vec::new(),
             is_limited: false,
+            is_short_of_buffers: false,
             client_timeout_ms: 0,
             patience_ms: 0,
         };
@@ -206,7 +225,7 @@ impl ProxyPlan {
 
     fn frontend(&mut self, random: &mut Random, trouble: &Trouble, n: u64, backends: u64, text: &mut String) {
         let address = SocketAddr::from(([10, 0, 0, n as u8 + 1], 80));
-        self.fronts.push(address);
+        self.fronts.push(address.into());
         _ = writeln!(text, "frontend fe{n}\n bind {address}\n capture request header x-id len 20");
         if trouble.crowded && random.chance(30) {
             self.is_limited = true;

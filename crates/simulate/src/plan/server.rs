@@ -1,6 +1,6 @@
 //! A server: when it is there, and how it treats its connections.
 
-use std::net::SocketAddr;
+use thalweg_runtime::net::SockAddr;
 
 use super::Trouble;
 use crate::random::Random;
@@ -8,7 +8,7 @@ use crate::random::Random;
 /// See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct ServerPlan {
-    pub address: SocketAddr,
+    pub address: SockAddr,
     /// What becomes of it, in order; it is up before.
     pub lives: Vec<(u64, Life)>,
     /// It closes a connection on which nothing came for so long.
@@ -39,7 +39,7 @@ pub enum Drop {
 
 impl ServerPlan {
     /// A server at an address.
-    pub fn draw(random: &mut Random, trouble: &Trouble, address: SocketAddr) -> ServerPlan {
+    pub fn draw(random: &mut Random, trouble: &Trouble, address: SockAddr) -> ServerPlan {
         let mut lives = Vec::new();
         if trouble.servers_flap && random.chance(70) {
             let mut at = if random.chance(30) { 0 } else { random.below(2_000) };

@@ -44,7 +44,7 @@ impl TlsPlan {
 
     /// A door before the `n`th frontend.
     fn door(&mut self, random: &mut Random, n: usize, proxy: &mut ProxyPlan, more: &mut String) {
-        let (inner, outer) = (proxy.fronts[n], SocketAddr::from(([10, 0, 6, n as u8 + 1], 80)));
+        let (inner, outer) = (proxy.fronts[n].clone(), SocketAddr::from(([10, 0, 6, n as u8 + 1], 80)));
         let plain = format!(" bind {inner}\n");
         let secure = format!(" bind {inner} ssl crt {CERTIFICATE} accept-proxy{}\n", version(random));
         proxy.text = proxy.text.replace(&plain, &secure);

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use thalweg_check::{Passed, Verdict};
+use thalweg_check::{Passed, Status, Verdict};
 use thalweg_config::model::{LogLevel, Proxy, ProxyId, Server, ServerId, Shared};
 use thalweg_runtime::timer;
 use thalweg_runtime::{clock, pool, spawn};
@@ -167,7 +167,10 @@ impl Checker {
     async fn check(self, begun_ms: u64) {
         let running = Running::begin(self.backend(), self.server, self.what);
         self.trace(traces::CHECK_START, None);
-        let heard = self.converse(begun_ms).await;
+        let mut heard = self.converse(begun_ms).await;
+        if crate::plant::bug("check-content") {
+            heard.verdict.status = Status::L7Ok;
+        }
         drop(running);
         let passed = heard.verdict.status.passed() != Passed::No;
         self.trace(if passed { traces::CHECK_PASSED } else { traces::CHECK_FAILED }, Some(&heard.verdict));

@@ -30,7 +30,7 @@ mod world;
 use super::socket::{Bits, Errno, Socket, moment};
 use super::{PollStats, Wait};
 use crate::buffer::{Buf, BufferConfig};
-use crate::net::{ConnectOptions, ListenOptions, Received, SockAddr, syscall};
+use crate::net::{ConnectOptions, ListenOptions, Received, SockAddr, Stream, syscall};
 use crate::task::{TaskId, current_task};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -229,6 +229,17 @@ impl Network {
     }
 }
 
+/// Receives at most `max` bytes; none are the end of the stream. Registers the current task as the one to wake. For the peers of the
+/// code under test, which live on its thread and take no part in the limits of its buffers.
+///
+/// # Errors
+/// The socket's error (`ECONNRESET`), and those of a thread that plays no simulation (`ENOTSUP`).
+pub fn receive(stream: &mut Stream, max: usize) -> Poll<io::Result<Vec<u8>>> {
+    let s = stream.record();
+    super::with(|d| d.simulated().map(|sim| sim.receive(s, max.max(1))))
+        .unwrap_or(Poll::Ready(Err(os(libc::ENOTSUP))))
+}
+
 pub(crate) struct SimDriver {
     network: Network,
     /// Records with a send that leaves at the next poll.
@@ -415,6 +426,21 @@ impl SimDriver {
             }
             Err(errno) => Poll::Ready(Err(os(errno))),
         }
+    }
+
+    fn receive(&mut self, s: &mut Socket, max: usize) -> Poll<io::Result<Vec<u8>>> {
+        if !self.has_input(s) {
+            s.reader = current_task();
+            return Poll::Pending;
+        }
+        let mut world = self.world();
+        let there = world.endpoints.get(&s.sim).map_or(0, |e| e.rx.len());
+        let mut bytes = vec![0; there.clamp(1, max)];
+        let received = world.recv(s.sim, &mut bytes, false).map_err(os);
+        Poll::Ready(received.map(|n| {
+            bytes.truncate(n);
+            bytes
+        }))
     }
 
     pub fn poll_readable(&mut self, s: &mut Socket) -> Poll<io::Result<()>> {

@@ -353,3 +353,27 @@ fn a_resume_that_failed_can_be_repeated() {
     });
     report.check().unwrap();
 }
+
+#[test]
+fn unix_sockets_have_no_network_between_them() {
+    let storm = SimConfig { refuse_ppm: 1_000_000, reset_ppm: 1_000_000, ..SimConfig::faultless() };
+    let report = run(1, SimConfig { latency_us: (50_000, 50_000), ..storm }, |_| async {
+        let at = SockAddr::Unix(std::path::Path::new("/run/x.sock").into());
+        let nobody = Stream::connect(&at, &ConnectOptions::default()).await.unwrap_err();
+        assert_eq!(nobody.raw_os_error(), Some(libc::ECONNREFUSED));
+        let mut listener = Listener::bind(&at, &ListenOptions { backlog: 1, ..Default::default() }).unwrap();
+        let began_ms = clock::now_ms();
+        let mut client = Stream::connect(&at, &ConnectOptions::default()).await.unwrap();
+        let crowded = Stream::connect(&at, &ConnectOptions::default()).await.unwrap_err();
+        assert_eq!(crowded.raw_os_error(), Some(libc::EAGAIN));
+        let mut server = Stream::from_accepted(listener.accept().await.unwrap().0).unwrap();
+        client.start_send(Buf::copy_of(b"hello"));
+        // There is no reset on demand.
+        client.set_linger_rst();
+        drop(client);
+        assert_eq!(&*server.recv(100).await.unwrap(), b"hello");
+        assert!(server.recv(100).await.unwrap().is_empty());
+        assert!(clock::now_ms() - began_ms < 50);
+    });
+    report.check().unwrap();
+}

@@ -121,6 +121,8 @@ pub(crate) const START_NS: u64 = 1_000_000_000_000;
 const START_WALL_US: i64 = 1_767_225_600_000_000;
 /// How long a request without an answer lasts, as Linux has it by default.
 const CONNECT_TIMEOUT_NS: u64 = 127_000_000_000;
+/// What bytes need from one unix socket to another, at most.
+const LOCAL_LATENCY_NS: u64 = 10_000;
 /// Datagrams a receiver keeps.
 const DATAGRAMS_MAX: usize = 256;
 
@@ -175,6 +177,16 @@ impl World {
         self.rng.within(low * 1000, high * 1000)
     }
 
+    /// How long what an endpoint sends is on its way: what stays on this machine is there at once.
+    fn latency_from(&mut self, id: EndpointId) -> u64 {
+        if self.is_local(id) { self.rng.below(LOCAL_LATENCY_NS) } else { self.latency() }
+    }
+
+    /// Whether it is a unix socket: no network between it and its peer.
+    fn is_local(&self, id: EndpointId) -> bool {
+        self.endpoints.get(&id).is_some_and(|e| e.local.is_unix() && e.kind != Kind::Datagram)
+    }
+
     fn schedule(&mut self, at_ns: u64, event: Event) {
         self.sequence += 1;
         self.queue.push(Reverse((at_ns, self.sequence, event)));
@@ -182,7 +194,7 @@ impl World {
 
     /// Schedules an event towards `to`, after everything `from` sent before.
     fn send_in_order(&mut self, from: EndpointId, event: Event) {
-        let at = self.now_ns + self.latency();
+        let at = self.now_ns + self.latency_from(from);
         let at = match self.endpoints.get_mut(&from) {
             Some(e) => {
                 e.arrival_ns = e.arrival_ns.max(at);
@@ -282,6 +294,9 @@ impl World {
 
     pub fn connect(&mut self, id: EndpointId) {
         self.active = true;
+        if self.is_local(id) {
+            return self.send_in_order(id, Event::Request(id));
+        }
         if self.prevented(|c| c.refuse_ppm, "a connection is refused") {
             let at = self.now_ns + self.latency() * 2;
             return self.schedule(at, Event::Answer(id, libc::ECONNREFUSED));
@@ -324,7 +339,7 @@ impl World {
 
     pub fn send(&mut self, id: EndpointId, parts: &[&[u8]]) -> Result<usize, i32> {
         let short = self.fault(|c| c.short_write_ppm);
-        let reset = self.fault(|c| c.reset_ppm);
+        let reset = !self.is_local(id) && self.fault(|c| c.reset_ppm);
         let cut = self.rng.next();
         let Some(e) = self.endpoints.get_mut(&id) else { return Err(libc::EBADF) };
         if e.error != 0 {
@@ -409,8 +424,8 @@ impl World {
                 self.close(waiting);
             }
         } else if let (Kind::Stream, Some(peer)) = (e.kind, e.peer) {
-            // As TCP does: unread data, or the wish for it, turns the end into a reset.
-            let reset = e.linger_reset || !e.rx.is_empty();
+            // As TCP does: unread data, or the wish for it, turns the end into a reset. A unix socket does not know that wish.
+            let reset = e.linger_reset && !e.local.is_unix() || !e.rx.is_empty();
             let ended = e.tx_end;
             if reset {
                 self.send_in_order(id, Event::Reset(peer));
@@ -536,7 +551,8 @@ impl World {
             self.endpoints.iter().filter(|(_, e)| e.peer == Some(gone)).map(|(id, _)| *id).collect();
         for sender in senders {
             // It does not overtake what was sent before.
-            let at = (self.now_ns + self.latency()).max(self.gone.get(&gone).copied().unwrap_or(0));
+            let at =
+                (self.now_ns + self.latency_from(sender)).max(self.gone.get(&gone).copied().unwrap_or(0));
             self.schedule(at, Event::Reset(sender));
         }
     }
@@ -546,10 +562,13 @@ impl World {
         let (client_address, to) = (c.local.clone(), c.remote.clone());
         self.note(u64::from(client) << 8 | 4);
         let Some(listener) = self.listener_for(&to) else {
-            let at = self.now_ns + self.latency();
+            let at = self.now_ns + self.latency_from(client);
             return self.schedule(at, Event::Answer(client, libc::ECONNREFUSED));
         };
         if self.endpoints.get(&listener).is_some_and(|l| l.backlog.len() >= l.backlog_max) {
+            if self.is_local(client) {
+                return self.schedule(self.now_ns, Event::Answer(client, libc::EAGAIN));
+            }
             // As Linux does: the request is dropped, and sent again a second later.
             return self.schedule(self.now_ns + 1_000_000_000, Event::Request(client));
         }

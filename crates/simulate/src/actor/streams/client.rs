@@ -30,7 +30,7 @@ pub async fn play(plan: Arc<Plan>, record: Rc<Record>, n: usize) {
     let patience = Some(clock::now_ms() + PATIENCE_MS);
     if let Ok(Ok(stream)) = timer::timeout_at(patience, connecting).await {
         let line = Line::new(stream);
-        let client = Client { session, record: &record, n };
+        let client = Client { plan: &plan, session, record: &record, n };
         let work = async {
             match streams.clients_framed {
                 true => client.many(line).await,
@@ -46,6 +46,7 @@ pub async fn play(plan: Arc<Plan>, record: Rc<Record>, n: usize) {
 }
 
 struct Client<'a> {
+    plan: &'a Plan,
     session: &'a StreamsSession,
     record: &'a Record,
     n: usize,
@@ -157,7 +158,10 @@ impl Client<'_> {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(why) => {
-                    self.record.complain(format!("client {} of streams: {why}", self.n));
+                    // Where its first bytes wait for a buffer, nobody knows what it speaks, and the answer is one of HTTP/1.
+                    if !self.plan.proxy.is_short_of_buffers {
+                        self.record.complain(format!("client {} of streams: {why}", self.n));
+                    }
                     framed.over.set(true);
                     framed.stir();
                     return framed.line.close();
