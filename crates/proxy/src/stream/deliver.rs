@@ -507,9 +507,10 @@ pub fn transfer_mode(stream: &Stream<'_>, splice: bool, be: &Proxy, fe: &Proxy) 
     })
 }
 
-/// A buffer with the encoded head in it; larger than usual if need be.
+/// A buffer with the encoded head in it; larger than usual if need be, and one of the reserve if there is no other: what goes on gives
+/// others back.
 pub fn encode(head: &Head, options: &EncodeOptions<'_>) -> Option<Buf> {
-    let mut out = Buf::with_capacity_default()?;
+    let mut out = Buf::with_capacity_default().or_else(Buf::from_reserve)?;
     let mut written = encode_into(head, options, out.unused_mut());
     if written.is_none() {
         out = Buf::large(thalweg_h1::encode::encoded_len(head, options));
