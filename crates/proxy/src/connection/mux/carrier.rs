@@ -9,7 +9,7 @@ use thalweg_h2::error::ErrorCode;
 use thalweg_h2::frame::Header;
 use thalweg_h2::message::{Malformed, Message};
 use thalweg_http::Head;
-use thalweg_runtime::buffer::{BULK_SIZE, Buf, default_size};
+use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::{Reason, TaskId, clock, current_task, timer};
 
 use super::slot::{Slot, Slots};
@@ -255,7 +255,7 @@ impl Carrier {
                 return Ok(());
             }
             self.frames.note_sent(output);
-            let buf = gathered(output);
+            let buf = direct::gathered(output);
             output.clear();
             if idle && output.capacity() > OUTPUT_KEPT || output.capacity() > 4 * OUTPUT_HIGH {
                 *output = Vec::new();
@@ -305,13 +305,6 @@ impl Carrier {
             slot.wake_writer();
         }
     }
-}
-
-/// The frames that wait, in a buffer of their own.
-pub(super) fn gathered(output: &[u8]) -> Buf {
-    let buf = if output.len() <= default_size() { Buf::from_reserve() } else { Buf::bulk() };
-    let filled = buf.and_then(|mut buf| buf.extend_from_slice(output).is_ok().then_some(buf));
-    filled.unwrap_or_else(|| Buf::copy_of(output))
 }
 
 /// Lets those go on who waited for the peer's settings.

@@ -10,10 +10,9 @@ use std::task::Poll;
 
 use thalweg_h2::connection::Connection;
 use thalweg_h2::frame::{self, HEADER_LEN};
-use thalweg_runtime::buffer::{BULK_SIZE, Buf};
+use thalweg_runtime::buffer::{BULK_SIZE, Buf, default_size};
 use thalweg_runtime::clock;
 
-use super::carrier::gathered;
 use super::slot::{Finish, Slot};
 use super::{FRAME_MIN, OUTPUT_HIGH};
 use crate::connection::line::Line;
@@ -118,4 +117,11 @@ pub fn send(line: &mut Line, h2: &mut Connection, slot: &mut Slot, told: &mut Fr
 fn behind(taken: usize, header: &[u8], payload: &[u8]) -> Buf {
     let frame = [header, payload].concat();
     gathered(&frame[taken..])
+}
+
+/// The frames that wait, in a buffer of their own.
+pub(super) fn gathered(output: &[u8]) -> Buf {
+    let buf = if output.len() <= default_size() { Buf::from_reserve() } else { Buf::bulk() };
+    let filled = buf.and_then(|mut buf| buf.extend_from_slice(output).is_ok().then_some(buf));
+    filled.unwrap_or_else(|| Buf::copy_of(output))
 }
