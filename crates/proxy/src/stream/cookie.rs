@@ -16,7 +16,6 @@ use thalweg_runtime::clock;
 use thalweg_sample::facts::{self, Termination};
 use thalweg_sample::fetch::hello::{Peek, rdp_cookie};
 
-use super::exchange::is_cacheable_status;
 use super::{Stream, StreamState};
 use crate::worker::Worker;
 
@@ -579,6 +578,37 @@ fn rdp_address(value: &[u8]) -> Option<SocketAddr> {
     let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u32>().ok();
     let (address, port) = (number()?, u16::try_from(number()?).ok()?);
     Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::from(address.swap_bytes())), port.swap_bytes()))
+}
+
+/// Whether caches keep responses with this status without being asked to (RFC 9110 section 15.1).
+fn is_cacheable_status(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// Whether a cache on the way may keep the response although it sets a cookie (`option checkcache`).
+pub fn is_shared(http: &Stream<'_>) -> bool {
+    let response = &http.state.response;
+    if response.get(HeaderId::SetCookie).is_none() && response.find(b"set-cookie2").is_none() {
+        return false;
+    }
+    let method = http.state.client_method;
+    let usual = matches!(method, Method::Get | Method::Head | Method::Options | Method::Trace)
+        && is_cacheable_status(response.status());
+    let mut cacheable = usual;
+    if response.find_all(b"pragma").any(|field| field.value.trim_ascii().eq_ignore_ascii_case(b"no-cache")) {
+        cacheable = false;
+    }
+    let mut forbidden = false;
+    for directive in response.find_all(b"cache-control").flat_map(|field| field.value.split(|b| *b == b',')) {
+        let directive = directive.trim_ascii().to_ascii_lowercase();
+        match &*directive {
+            b"public" => cacheable = true,
+            b"private" | b"no-store" | b"no-cache" | b"max-age=0" | b"s-maxage=0" => forbidden = true,
+            // `no-cache="set-cookie"`, perhaps followed by other names.
+            other => forbidden |= other.starts_with(b"no-cache=\"set-cookie"),
+        }
+    }
+    cacheable && !forbidden
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ pub async fn with_server<'a>(
     counters.requests.add(1);
     counters.response(status);
     response_captures(http);
-    if be.opts.checkcache && shares_cookie(http) {
+    if be.opts.checkcache && cookie::is_shared(http) {
         let kept = keep_server && leaves_connection(http, &up);
         keep_unwanted(http, conn, kept);
         return Exchanged::Failed(http.stop(Cause::CacheableCookie));
@@ -708,37 +708,6 @@ fn authenticates_connection(response: &Head) -> bool {
         scheme.get(..4).is_some_and(|s| s.eq_ignore_ascii_case(b"NTLM") || s.eq_ignore_ascii_case(b"Nego"))
     };
     response.get_all(field).flat_map(|field| list(field.value)).any(names_one)
-}
-
-/// Whether caches keep responses with this status without being asked to (RFC 9110 section 15.1).
-pub fn is_cacheable_status(status: u16) -> bool {
-    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501)
-}
-
-/// Whether a cache on the way may keep the response although it sets a cookie (`option checkcache`).
-fn shares_cookie(http: &Stream<'_>) -> bool {
-    let response = &http.state.response;
-    if response.get(HeaderId::SetCookie).is_none() && response.find(b"set-cookie2").is_none() {
-        return false;
-    }
-    let method = http.state.client_method;
-    let usual = matches!(method, Method::Get | Method::Head | Method::Options | Method::Trace)
-        && is_cacheable_status(response.status());
-    let mut cacheable = usual;
-    if response.find_all(b"pragma").any(|field| field.value.trim_ascii().eq_ignore_ascii_case(b"no-cache")) {
-        cacheable = false;
-    }
-    let mut forbidden = false;
-    for directive in response.find_all(b"cache-control").flat_map(|field| field.value.split(|b| *b == b',')) {
-        let directive = directive.trim_ascii().to_ascii_lowercase();
-        match &*directive {
-            b"public" => cacheable = true,
-            b"private" | b"no-store" | b"no-cache" | b"max-age=0" | b"s-maxage=0" => forbidden = true,
-            // `no-cache="set-cookie"`, perhaps followed by other names.
-            other => forbidden |= other.starts_with(b"no-cache=\"set-cookie"),
-        }
-    }
-    cacheable && !forbidden
 }
 
 /// Whether a `Connection` field asks for the end of the connection.
