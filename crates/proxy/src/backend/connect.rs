@@ -22,7 +22,7 @@ use thalweg_tls::server::ServerContext;
 
 use super::health::observe::{Seen, observe, observe_failure};
 use super::introduction::{self, HeaderField, Introduced};
-use super::pool::ConnectionKey;
+use super::key::ConnectionKey;
 use super::seats::Seat;
 use super::shared::{self, Place};
 use super::sockets;

@@ -11,7 +11,7 @@ use thalweg_live::answer::{self, Wakes};
 use thalweg_runtime::{Kind, Reason, TaskId, current_task, run_on, spawn, thread_index, timer};
 
 use super::connect::{ServerConn, Target, ends};
-use super::pool::ConnectionKey;
+use super::key::ConnectionKey;
 use super::seats::Seat;
 use super::shared::Arriving;
 use crate::connection::transport::Detached;

@@ -11,6 +11,7 @@ pub mod health;
 pub mod identity;
 pub mod idle;
 pub mod introduction;
+pub mod key;
 pub mod outliers;
 pub mod pool;
 pub mod reach;

@@ -17,7 +17,8 @@ use thalweg_runtime::{Kind, clock, spawn, timer};
 use thalweg_sample::facts::Endpoint;
 
 use super::hand_over::Reply;
-use super::pool::{ConnectionKey, Demand};
+use super::key::ConnectionKey;
+use super::pool::Demand;
 use super::seats::Seat;
 use super::shelf::{Shared, Ticket};
 use crate::connection::mux::{self, Carrier, Counted, IdlePing, Moving, Mux, MuxStream, Owner, Step};

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use super::pool::ConnectionKey;
+use super::key::ConnectionKey;
 
 /// What a shelf needs to know of a connection.
 pub trait Shared {

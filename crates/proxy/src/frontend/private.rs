@@ -7,7 +7,7 @@ use thalweg_runtime::TaskId;
 use super::ClientSession;
 use crate::backend::connect::ServerConn;
 use crate::backend::idle::give_back;
-use crate::backend::pool::ConnectionKey;
+use crate::backend::key::ConnectionKey;
 use crate::backend::seats::{Seat, Told};
 use crate::counters::{Kept, OfServer};
 use crate::worker::{self, Worker};

@@ -17,7 +17,7 @@ use super::ClientSession;
 use super::listener::Admission;
 use super::session;
 use crate::backend::connect::{LineValues, Target};
-use crate::backend::pool::ConnectionKey;
+use crate::backend::key::ConnectionKey;
 use crate::backend::{reach, shared};
 use crate::connection::port::Port;
 use crate::instance::Stopping;
