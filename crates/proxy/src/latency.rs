@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use thalweg_sample::facts::Durations;
 
-use crate::counters::Counter;
+use crate::counters::counter::Counter;
 
 /// Buckets of a histogram.
 pub const BUCKETS: usize = 88;

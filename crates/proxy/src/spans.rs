@@ -13,7 +13,7 @@ use thalweg_sample::context::World;
 use thalweg_sample::facts::{Termination, Timers};
 use thalweg_shared::{AtomicU32, Ordering};
 
-use crate::counters::Counter;
+use crate::counters::counter::Counter;
 use crate::instance::Stopping;
 use crate::stream::Stream;
 use crate::stream::ending::Cause;
