@@ -118,6 +118,28 @@ fn failures_are_held_for_as_long_as_the_configuration_says() {
     }
 }
 
+/// Nothing flaps while a name server fails for an hour: the server goes once, its name is asked for no more often than within the
+/// first seconds, and the first answer brings it back.
+#[test]
+fn an_hour_of_failures_takes_a_server_once() {
+    for reply in [Some(Reply::code(2)), Some(Reply::default()), None] {
+        let zone = zone();
+        set(&zone, "a.test", &["192.0.2.1"]);
+        let mut world = world(settings(1), &zone);
+        world.resolver.follow(key(0), follow("a.test"), world.now_ms);
+        world.run(500);
+        assert_eq!(world.told().len(), 1);
+        say(&zone, "a.test", reply);
+        world.run(3_600_000);
+        assert_eq!(world.told().len(), 1, "it goes once");
+        assert!(world.has().is_empty());
+        assert!(world.queries.len() <= 3 * 3600 + 10, "{} queries in an hour", world.queries.len());
+        set(&zone, "a.test", &["192.0.2.1"]);
+        world.run(2500);
+        assert_eq!((world.told().len(), world.has()), (1, vec!["0=192.0.2.1".to_owned()]));
+    }
+}
+
 #[test]
 fn a_hold_ends_with_the_first_failure_after_it() {
     let zone = zone();
