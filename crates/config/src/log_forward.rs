@@ -10,6 +10,7 @@ use crate::bind::{BindContext, parse_addresses, parse_options};
 use crate::build::{Building, Cx};
 use crate::keyword::{Outcome, at_most, fail, legal_name, not_supported};
 use crate::model::{Bind, BindAddr, LogForward, LogHost, LogTarget, ProxyKind};
+use crate::namespaces;
 use crate::numbers::{count, lenient, time};
 use crate::resolve::addresses;
 
@@ -172,14 +173,18 @@ fn datagrams(cx: &mut Cx<'_>, line: &Line) -> Result<Vec<Bind>, Box<Diagnostic>>
             _ if value_of("interface") => {
                 binds.iter_mut().for_each(|bind| bind.interface = Some(cx.name(line.text(at))));
             }
+            _ if value_of("namespace") => {
+                let namespace = namespaces::open(line, at)?;
+                binds.iter_mut().for_each(|bind| bind.namespace = Some(namespace.clone()));
+            }
             _ if value_of("name") => {}
             "transparent" => binds.iter_mut().for_each(|bind| bind.transparent = true),
-            "interface" | "name" if at + 1 < line.words.len() => {}
-            name @ ("interface" | "name") => {
+            "interface" | "name" | "namespace" if at + 1 < line.words.len() => {}
+            name @ ("interface" | "name" | "namespace") => {
                 return Err(fail(line, at, format!("'dgram-bind {shown}' : '{name}' expects an argument.")));
             }
             name => {
-                let why = "of the options of 'bind', 'interface', 'transparent' and 'name' mean something for datagrams";
+                let why = "of the options of 'bind', 'interface', 'namespace', 'transparent' and 'name' mean something for datagrams";
                 return Err(not_supported(line, at, &format!("dgram-bind ... {name}"), why));
             }
         }

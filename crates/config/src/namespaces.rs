@@ -46,7 +46,7 @@ pub(crate) fn of_server(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut Serv
 }
 
 /// The namespace that a word names.
-fn open(line: &Line, at: usize) -> Result<Namespace, Box<Diagnostic>> {
+pub(crate) fn open(line: &Line, at: usize) -> Result<Namespace, Box<Diagnostic>> {
     let name = line.text(at);
     Namespace::open(name).map_err(|_| fail(line, at, format!("Cannot open namespace '{name}'.")))
 }

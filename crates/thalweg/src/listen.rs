@@ -322,6 +322,7 @@ pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLog
             // Another process, old or new, has the address at the same time for a while.
             let options = DatagramOptions {
                 reuseport: !config.global.noreuseport,
+                namespace: bind.namespace.clone(),
                 interface: bind.interface.as_deref().map(Into::into),
                 transparent: bind.transparent,
                 ..DatagramOptions::default()

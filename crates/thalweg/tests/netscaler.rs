@@ -2,9 +2,10 @@
 
 mod support;
 
+use std::net::UdpSocket;
 use std::path::Path;
 
-use support::{Conn, Io, Setup, each_driver, reference};
+use support::{Conn, Io, PATIENCE, Setup, each_driver, free_port, nobody, own_ip, reference};
 
 const MAGIC: u32 = 195_939_070;
 
@@ -157,4 +158,73 @@ fn a_header_may_come_in_pieces() {
             assert!(["1.2.3.4", "2001:db8::1"].contains(&&*conn.response().text()));
         }
     });
+}
+
+/// Listeners that are no proxy's take the header, too: the sender of a message is who it names.
+#[test]
+fn relays_of_logs_know_their_senders() {
+    let play = |io: Io, program: Option<&Path>| {
+        let collector = UdpSocket::bind((own_ip(), 0)).unwrap();
+        collector.set_read_timeout(Some(PATIENCE)).unwrap();
+        let target = collector.local_addr().unwrap();
+        let text = format!(
+            "log-forward relay\nbind <@fe> accept-netscaler-cip {MAGIC}\ntimeout client 10s\noption host replace\n\
+             log {target} format rfc3164 local3\n"
+        );
+        let setup = Setup::file(&text);
+        let proxy = match program {
+            Some(program) => setup.program(program).start(io),
+            None => setup.start(io),
+        };
+        let message = b"<134>Nov 22 08:14:54 myhost app[123]: hello\n";
+        for header in [Packet::v4().older(MAGIC), Packet::v4().with_options().newer(MAGIC)] {
+            let mut sender = Conn::connect(proxy.addr("fe"));
+            sender.send([&header[..], message].concat());
+            let mut line = [0; 1024];
+            let len = collector.recv(&mut line).unwrap();
+            let line = String::from_utf8_lossy(&line[..len]);
+            // The reference names the end of the connection.
+            let host = if program.is_none() { " 1.2.3.4" } else { "" };
+            assert!(line.contains(&format!("{host} app[123]: hello")), "over {io}: {line}");
+        }
+        let mut stranger = Conn::connect(proxy.addr("fe"));
+        stranger.send(message);
+        assert_eq!(stranger.ended(), b"", "over {io}: who is not introduced is not heard");
+    };
+    each_driver(|io| play(io, None));
+    if let Some(reference) = reference() {
+        play("epoll", Some(&reference));
+    }
+}
+
+/// Peers come through a NetScaler, and nobody comes in without its header.
+#[test]
+fn peers_come_through_a_netscaler() {
+    let play = |io: Io, program: Option<&Path>| {
+        let here = free_port(own_ip());
+        let text = format!(
+            "global\nlocalpeer A\npeers p\nbind {here} accept-netscaler-cip {MAGIC}\nserver A\nserver B {}\n\
+             table t type ip size 10 store gpc0\nlisten l\nmode http\nbind <@fe>\ntimeout client 5s\ntimeout connect 5s\n\
+             timeout server 5s\nhttp-request track-sc0 src table p/t\nhttp-request return status 200\n",
+            nobody()
+        );
+        let setup = Setup::file(&text);
+        let proxy = match program {
+            Some(program) => setup.program(program).start(io),
+            None => setup.start(io),
+        };
+        assert_eq!(proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").status, 200);
+        for header in [Packet::v4().older(MAGIC), Packet::v6().newer(MAGIC)] {
+            let mut peer = Conn::connect(here);
+            peer.send([&header[..], b"HAProxyS 2.1\nA\nB 1 0\n"].concat());
+            assert_eq!(peer.exactly(4), b"200\n", "over {io}");
+        }
+        let mut stranger = Conn::connect(here);
+        stranger.send("HAProxyS 2.1\nA\nB 1 0\n");
+        assert!(!stranger.ended().starts_with(b"200"), "over {io}");
+    };
+    each_driver(|io| play(io, None));
+    if let Some(reference) = reference() {
+        play("epoll", Some(&reference));
+    }
 }

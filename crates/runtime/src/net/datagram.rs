@@ -17,6 +17,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::task::Poll;
+use thalweg_sys::namespace::Namespace;
 
 /// Datagrams handed to the kernel per call.
 const BATCH: usize = 64;
@@ -44,6 +45,8 @@ pub struct DatagramOptions {
     pub receive_offload: bool,
     /// Report the address each datagram was sent to (`IP_PKTINFO`).
     pub destination: bool,
+    /// The network namespace that it is in.
+    pub namespace: Option<Namespace>,
     /// Network interface.
     pub interface: Option<Box<str>>,
     /// Addresses that are not of this host may be bound.
@@ -67,6 +70,7 @@ impl Default for DatagramOptions {
             queue_bytes_max: 1 << 20,
             receive_offload: false,
             destination: false,
+            namespace: None,
             interface: None,
             transparent: false,
             mark: None,
@@ -452,7 +456,7 @@ fn same_address(a: &ConnectAddress, b: &ConnectAddress) -> bool {
 }
 
 fn open(family: i32, opts: &DatagramOptions) -> io::Result<OwnedFd> {
-    let socket = syscall::socket(family, libc::SOCK_DGRAM, 0)?;
+    let socket = syscall::socket_in(opts.namespace.as_ref(), family, libc::SOCK_DGRAM, 0)?;
     let fd = socket.as_raw_fd();
     if let Some(bytes) = opts.receive_buffer {
         set::receive_buffer(fd, bytes)?;
