@@ -78,10 +78,11 @@ impl<'a> Message<'a> {
             [] => rest,
             _ => rest.strip_prefix(b" ")?,
         };
-        if !is_timestamp(time) {
+        let given = |field: &'a [u8]| if field == b"-" { &[][..] } else { field };
+        let time = given(time);
+        if !time.is_empty() && !is_timestamp(time) {
             return None;
         }
-        let given = |field: &'a [u8]| if field == b"-" { &[][..] } else { field };
         Some(Message {
             format: LogFormatKind::Rfc5424,
             priority: self.priority,
@@ -278,7 +279,11 @@ impl Rewrite {
             }
             LogFormatKind::Rfc5424 => {
                 out.extend_from_slice(b"1 ");
-                self.timestamp(out, dates, message);
+                match message.format {
+                    // It said that it has none.
+                    LogFormatKind::Rfc5424 => out.extend_from_slice(or_dash(message.time)),
+                    _ => self.timestamp(out, dates, message),
+                }
                 for field in [&*host, message.tag, message.pid, message.id, message.structured_data] {
                     out.push(b' ');
                     out.extend_from_slice(or_dash(field));
@@ -298,7 +303,7 @@ impl Rewrite {
     fn date(&self, out: &mut Vec<u8>, dates: &DateCache, message: &Message<'_>) {
         match message.format {
             LogFormatKind::Rfc3164 => out.extend_from_slice(message.time),
-            LogFormatKind::Rfc5424 => {
+            LogFormatKind::Rfc5424 if !message.time.is_empty() => {
                 // Its form was checked: these are digits.
                 let month = month_of(&message.time[5..7]).unwrap_or(0);
                 out.extend_from_slice(MONTHS[month].as_bytes());
@@ -317,7 +322,7 @@ impl Rewrite {
     /// and the zone is unknown (RFC 3339 section 4.3).
     fn timestamp(&self, out: &mut Vec<u8>, dates: &DateCache, message: &Message<'_>) {
         match message.format {
-            LogFormatKind::Rfc5424 => out.extend_from_slice(message.time),
+            LogFormatKind::Rfc5424 if !message.time.is_empty() => out.extend_from_slice(message.time),
             LogFormatKind::Rfc3164 => {
                 let month = month_named(&message.time[..3]).unwrap_or(0);
                 let (year, current) = dates.year_and_month();
@@ -476,6 +481,17 @@ mod tests {
                 assert_eq!(rewritten(message.as_bytes(), format, LogHost::Fill), expected, "{format:?}");
             }
         }
+        // One that has no time is given one where the form needs it.
+        for (format, expected) in [
+            (Unspecified, "<13>1 - box app 7 id [a b=\"]\"] x"),
+            (Rfc5424, "<13>1 - box app 7 id [a b=\"]\"] x"),
+            (Raw, "x"),
+            (Rfc3164, "<13>Nov 22 "),
+            (Iso, "2026-11-22T"),
+        ] {
+            let text = rewritten(b"<13>1 - box app 7 id [a b=\"]\"] x", format, LogHost::Fill);
+            assert!(text.starts_with(expected), "{format:?}: {text}");
+        }
         // A month that is still to come was last year's.
         let december = rewritten(b"<14>Dec 31 23:59:59 h a: x", Rfc5424, LogHost::Fill);
         assert_eq!(december, "<14>1 2025-12-31T23:59:59-00:00 h a - - - x");
@@ -485,7 +501,6 @@ mod tests {
     fn what_is_in_neither_form_is_kept_whole() {
         for text in [
             "no date here",
-            "1 - host app 1 - [a b=\"]x\"][c d=\"e\"] msg",
             "2 2003-08-24T05:14:15Z h a p m - version two",
             "1 2003-08-24T05:14:15Z h a p m [broken msg",
             "1 2003-08-24T05:14:15 h a p m - no zone",
