@@ -123,7 +123,9 @@ impl Budget {
             Abuse::ForcedReset | Abuse::EmptyData | Abuse::TinyWindow => true,
             Abuse::Continuation | Abuse::Glitch => true,
         };
-        self.breaches = self.breaches.saturating_add(u32::from(is_breach));
+        if is_breach {
+            self.note_breach();
+        }
         match self.points.checked_sub(times * abuse.cost()) {
             Some(points) => {
                 self.points = points;
@@ -131,6 +133,11 @@ impl Budget {
             }
             None => Err(Exhausted(abuse)),
         }
+    }
+
+    /// Counts what no honest peer does, where nothing has to be paid for it.
+    pub fn note_breach(&mut self) {
+        self.breaches = self.breaches.saturating_add(1);
     }
 
     /// A stream was served to its end.

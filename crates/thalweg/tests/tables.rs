@@ -170,6 +170,40 @@ fn slow_clients_make_no_errors() {
     });
 }
 
+/// A connection of HTTP/2 that breaks the protocol made no request, unless it broke it with one; as in the reference.
+#[test]
+fn broken_connections_are_no_requests() {
+    const BEGIN: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    const PING: &str = "\0\0\0\x06\0\0\0\0\0";
+    each_driver(|io| {
+        let proxy = start(
+            io,
+            "frontend fe\nbind <@fe> proto h2\ntcp-request connection track-sc0 src table t\n\
+             http-request return status 200\nbackend t\n\
+             stick-table type ip size 10 store http_req_cnt,http_err_cnt,glitch_cnt\n",
+        );
+        for (what, sent, counted) in [
+            ("no first SETTINGS", format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n{PING}"), "0 0 1"),
+            ("SETTINGS of three octets", format!("{BEGIN}\0\0\x03\x04\0\0\0\0\0abc"), "0 0 1"),
+            ("DATA of no stream", format!("{BEGIN}\0\0\x01\0\0\0\0\0\x01x"), "0 0 1"),
+            ("CONTINUATION of nothing", format!("{BEGIN}\0\0\x01\x09\x04\0\0\0\x01x"), "0 0 1"),
+            ("a head that cannot be decoded", format!("{BEGIN}\0\0\x01\x01\x05\0\0\0\x01\x40"), "1 1 1"),
+            ("a head that does not go on", format!("{BEGIN}\0\0\x01\x01\x01\0\0\0\x01\x40{PING}"), "1 1 1"),
+        ] {
+            let mut client = proxy.connect();
+            client.send(&sent);
+            client.ended();
+            eventually(what, || {
+                (shown(&proxy, "t", &["use", "http_req_cnt", "http_err_cnt", "glitch_cnt"])
+                    == format!("0 {counted}"))
+                .then_some(())
+            });
+            cli(&proxy, "clear table t");
+        }
+        proxy.finish(());
+    });
+}
+
 /// Rules, fetches and converters on one entry; what is not stored or not tracked gives nothing, what has no entry 0.
 #[test]
 fn rules_read_and_change_entries() {

@@ -329,6 +329,8 @@ pub struct Connection {
     /// We said so.
     goaway_sent: Option<u32>,
     failed: Option<Failure>,
+    /// The frame that came last has to do with a header block.
+    in_head: bool,
     budget: Budget,
     pace: Pace,
     tally: Tally,
@@ -375,6 +377,7 @@ impl Connection {
             goaway_received: None,
             goaway_sent: None,
             failed: None,
+            in_head: false,
             budget: Budget::new(now_ms),
             pace: Pace::new(now_ms),
             tally: Tally::default(),
@@ -405,6 +408,11 @@ impl Connection {
     /// How often the peer did what it should not (`fc_glitches`).
     pub fn glitches(&self) -> u32 {
         self.budget.glitches()
+    }
+
+    /// Whether the frame that was looked at last began or continued a header block: if the connection failed, a message did.
+    pub fn is_in_head(&self) -> bool {
+        self.in_head
     }
 
     /// Why the connection ended, if it did.

@@ -66,6 +66,9 @@ impl Connection {
 
     fn fail(&mut self, failure: Failure) {
         self.failed = Some(failure);
+        if failure.excess().is_none() {
+            self.budget.note_breach();
+        }
         self.tally.connection_errors += 1;
         if failure != Failure::Preface {
             self.put_goaway(self.last_remote, failure.code());
@@ -82,6 +85,7 @@ impl Connection {
         }
         let Some((bytes, rest)) = input.split_first_chunk::<HEADER_LEN>() else { return Ok(0) };
         let header = Header::parse(bytes);
+        self.in_head = header.kind == Kind::Headers || self.block.is_some();
         if header.len > self.config.settings.max_frame_size as usize {
             return Err(Failure::FrameSize);
         }

@@ -278,7 +278,7 @@ impl Sitting {
                 Arrived::Bad(id, state) => (id, state, false),
                 Arrived::Malformed(first, since) => {
                     let logged = worker.instance.config.global.tune.h2.logs == LogsErrors::Stream;
-                    http::refuse_framed(worker, &self.session, first, since, logged);
+                    http::refuse_framed(worker, &self.session, first, since, logged, Cause::BadRequest);
                     continue;
                 }
             };
@@ -299,7 +299,8 @@ impl Sitting {
         if matches!(step, Step::Failed(_)) {
             let logged = worker.instance.config.global.tune.h2.logs >= LogsErrors::Connection;
             let first = !std::mem::replace(&mut self.served, true);
-            http::refuse_framed(worker, &self.session, first, self.began, logged);
+            let cause = if self.carrier.mux.is_in_head() { Cause::BadRequest } else { Cause::BadFrames };
+            http::refuse_framed(worker, &self.session, first, self.began, logged, cause);
         }
         if let Step::Failed(failure) = step
             && let Some(excess) = failure.excess()

@@ -314,6 +314,8 @@ causes! {
     NoRoomForHead: ends(b"RR").status(500).closed(),
     /// The request is malformed, or too large.
     BadRequest: ends(b"PR").own().closed().counts(Counts::FE_EREQ),
+    /// The client broke the rules of its protocol, and not with a request.
+    BadFrames: ends(b"PR"),
     /// The client ended its direction before the body that rules waited for was complete.
     ClientLeftInRules: ends(b"CR").status(400).closed().counts(Counts::CLI_ABRT),
     /// The client broke its connection while rules waited.

@@ -200,24 +200,38 @@ pub async fn serve_framed(
     after
 }
 
-/// Counts, and perhaps logs, what came in place of a request on a connection that carries several. Nobody is answered: the
-/// sender knows from the reset which stream it was.
-pub fn refuse_framed(worker: &Worker, session: &ClientSession, first: bool, began: (u64, i64), logged: bool) {
+/// Counts, and perhaps logs, what came in place of a request on a connection that carries several, or broke the connection
+/// without being one. Nobody is answered: the sender knows from the reset which stream it was.
+pub fn refuse_framed(
+    worker: &Worker,
+    session: &ClientSession,
+    first: bool,
+    began: (u64, i64),
+    logged: bool,
+    cause: Cause,
+) {
+    let is_request = cause == Cause::BadRequest;
     let mut state = worker.take_stream();
     begin(&mut state, session, first, began);
     let mut nobody = Port::new(Line::Local(None));
     let mut http = Stream::new(worker, session, &mut nobody, &mut state, first);
     http.inherit_of_frontend();
     http.state.facts.id = worker.next_stream_id();
-    track::request_began(session);
-    worker.count_request(session.listener);
-    http.end(Cause::BadRequest);
+    if is_request {
+        track::request_began(session);
+        worker.count_request(session.listener);
+    }
+    http.end(cause);
     http.state.facts.status = 0;
     if !logged {
         http.state.facts.log_level = Some(255);
     }
     let fe = http.frontend();
-    finish::http(&mut http, fe);
+    if is_request {
+        finish::http(&mut http, fe);
+    } else {
+        finish::log_stream(worker, session, http.state, fe);
+    }
     drop(http);
     worker.give_stream(state);
 }

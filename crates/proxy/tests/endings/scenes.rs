@@ -207,6 +207,7 @@ pub fn scenes() -> Vec<Scene> {
                 Say(text(format!("c: {}\r\n", "d".repeat(6_000)))),
             ])
             .act(200, Act::OneBuffer),
+        http(BadFrames).only(Frontend).client(&[Say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x06\0\0\0\0\0")]).log("PR 0"),
         http(BadRequest).only(Frontend).client(&[Say("GET / HTTP/1.1\r\nHost : x\r\n\r\n")]).log("PR 400"),
         http(ClientLeftInRules).only(Backend).frontend("http-request wait-for-body time 2s").client(&[
             PART,

@@ -216,6 +216,11 @@ impl Mux {
         self.state.borrow().h2.glitches()
     }
 
+    /// Whether the frame that came last has to do with the head of a message.
+    pub fn is_in_head(&self) -> bool {
+        self.state.borrow().h2.is_in_head()
+    }
+
     /// Whether the peer answered a ping since this was last asked.
     pub fn take_pong(&self) -> bool {
         std::mem::take(&mut self.state.borrow_mut().pong)
