@@ -28,14 +28,21 @@ impl Tracking {
     }
 
     /// Tracks an entry as counter `slot`.
+    #[inline]
     pub fn set(&mut self, slot: usize, tracked: Tracked) {
-        while self.slots.len() < slot {
-            self.slots.push(None);
+        // Counters are mostly used in their order.
+        match slot == self.slots.len() {
+            true => self.slots.push(Some(tracked)),
+            false => self.set_out_of_order(slot, tracked),
         }
-        match self.slots.get_mut(slot) {
-            Some(old) => *old = Some(tracked),
-            None => self.slots.push(Some(tracked)),
+    }
+
+    #[inline(never)]
+    fn set_out_of_order(&mut self, slot: usize, tracked: Tracked) {
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, || None);
         }
+        self.slots[slot] = Some(tracked);
     }
 
     /// Tracks an entry until everything is let go, without a number.
@@ -51,11 +58,15 @@ impl Tracking {
     }
 }
 
-/// Counts an event on all entries of `slots`: see [`thalweg_stick::Values::count`].
-pub fn count(slots: &[Option<Tracked>], event: Event, amounts: [u64; 2], now_ms: u64) {
+/// Counts events and their amounts on all entries of `slots`: see [`thalweg_stick::Values::count`]. Nothing is told of amounts that
+/// are zero.
+pub fn count<const N: usize>(slots: &[Option<Tracked>], events: [(Event, u64); N], now_ms: u64) {
     for tracked in slots.iter().flatten() {
-        let values = tracked.values();
-        if values.count(event, amounts, now_ms) {
+        let (values, mut is_told) = (tracked.values(), false);
+        for (event, n) in events {
+            is_told |= n > 0 && values.count(event, n, now_ms);
+        }
+        if is_told {
             values.touch(now_ms);
         }
     }

@@ -168,12 +168,14 @@ pub enum Event {
     ServerFault,
     /// A client broke the rules of its protocol: so often.
     Glitches,
-    /// A stream is over: the bytes that the client sent, and those that came from a server.
-    Bytes,
+    /// A stream is over: the bytes that the client sent.
+    BytesIn,
+    /// The same: the bytes that came from a server.
+    BytesOut,
 }
 
 /// Number of events.
-pub const EVENTS: usize = 8;
+pub const EVENTS: usize = 9;
 
 impl Event {
     pub(crate) const ALL: [Event; EVENTS] = [
@@ -184,22 +186,22 @@ impl Event {
         Event::ClientFault,
         Event::ServerFault,
         Event::Glitches,
-        Event::Bytes,
+        Event::BytesIn,
+        Event::BytesOut,
     ];
 
-    /// The kinds it adds to, each with the position of its amount.
-    pub(crate) const fn kinds(self) -> &'static [(DataType, u8)] {
+    /// The kinds it adds to.
+    pub(crate) const fn kinds(self) -> &'static [DataType] {
         match self {
-            Event::Tracked => &[(ConnCnt, 0), (ConnRate, 0), (ConnCur, 0)],
-            Event::TrackedByRequest => {
-                &[(ConnCnt, 0), (ConnRate, 0), (ConnCur, 0), (HttpReqCnt, 0), (HttpReqRate, 0)]
-            }
-            Event::Session => &[(SessCnt, 0), (SessRate, 0)],
-            Event::Request => &[(HttpReqCnt, 0), (HttpReqRate, 0)],
-            Event::ClientFault => &[(HttpErrCnt, 0), (HttpErrRate, 0)],
-            Event::ServerFault => &[(HttpFailCnt, 0), (HttpFailRate, 0)],
-            Event::Glitches => &[(GlitchCnt, 0), (GlitchRate, 0)],
-            Event::Bytes => &[(BytesInCnt, 0), (BytesInRate, 0), (BytesOutCnt, 1), (BytesOutRate, 1)],
+            Event::Tracked => &[ConnCnt, ConnRate, ConnCur],
+            Event::TrackedByRequest => &[ConnCnt, ConnRate, ConnCur, HttpReqCnt, HttpReqRate],
+            Event::Session => &[SessCnt, SessRate],
+            Event::Request => &[HttpReqCnt, HttpReqRate],
+            Event::ClientFault => &[HttpErrCnt, HttpErrRate],
+            Event::ServerFault => &[HttpFailCnt, HttpFailRate],
+            Event::Glitches => &[GlitchCnt, GlitchRate],
+            Event::BytesIn => &[BytesInCnt, BytesInRate],
+            Event::BytesOut => &[BytesOutCnt, BytesOutRate],
         }
     }
 }
@@ -241,7 +243,7 @@ mod tests {
     fn events_are_in_their_order_and_count_no_arrays() {
         for (i, event) in Event::ALL.into_iter().enumerate() {
             assert_eq!(event as usize, i);
-            assert!(event.kinds().iter().all(|(kind, amount)| kind.array().is_none() && *amount < 2));
+            assert!(event.kinds().iter().all(|kind| kind.array().is_none()));
         }
     }
 

@@ -204,6 +204,7 @@ impl<'t> Values<'t> {
     }
 
     /// Milliseconds until the entry expires; 0 when that is due, or when entries of the table do not expire.
+    #[inline]
     pub fn expires_in(&self, now_ms: u64) -> u32 {
         self.table.left(self.words.narrow[header::STAMP].load(Ordering::Acquire), now_ms)
     }
@@ -336,22 +337,18 @@ impl<'t> Values<'t> {
             .then(|| self.words.narrow[usize::from(place.at + index)].swap(value, Ordering::AcqRel))
     }
 
-    /// Counts an event: its amounts are added to what the table stores of it. True when there is something to be told: an
-    /// amount that is not zero was added.
-    #[inline]
-    pub fn count(&self, event: Event, amounts: [u64; 2], now_ms: u64) -> bool {
-        let mut counted = false;
-        for count in self.table.layout.counts(event) {
-            let n = amounts[usize::from(count.amount & 1)];
-            if n > 0 {
-                self.add_counted(count, n, now_ms);
-                counted = true;
-            }
+    /// Counts an event: its amount, which is not zero, is added to what the table stores of it. True when there is something to
+    /// be told: the table stores some of it.
+    #[inline(always)]
+    pub fn count(&self, event: Event, n: u64, now_ms: u64) -> bool {
+        let counts = self.table.layout.counts(event);
+        for count in counts {
+            self.add_counted(count, n, now_ms);
         }
-        counted
+        !counts.is_empty()
     }
 
-    #[inline]
+    #[inline(always)]
     fn add_counted(&self, count: &Count, n: u64, now_ms: u64) {
         let at = usize::from(count.at);
         match count.shape {
@@ -359,10 +356,11 @@ impl<'t> Values<'t> {
             Shape::Long => _ = self.words.wide[at].fetch_add(n, Ordering::AcqRel),
             Shape::Rate => {
                 // Divisions are for the few that are asked for.
-                let n = if count.factor == 1 { n } else { n.div_ceil(u64::from(count.factor)) };
+                let n = if n == 1 || count.factor == 1 { n } else { n.div_ceil(u64::from(count.factor)) };
                 let n = u32::try_from(n).unwrap_or(u32::MAX);
-                let rate = Shared { now: &self.words.wide[at], before: &self.words.wide[at + 1] };
-                rate.add(n, now_ms as u32, count.period_ms);
+                if let [now, before, ..] = &self.words.wide[at..] {
+                    Shared { now, before }.add(n, now_ms as u32, count.period_ms);
+                }
             }
         }
     }

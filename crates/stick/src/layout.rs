@@ -33,8 +33,6 @@ pub(crate) struct Place {
 pub(crate) struct Count {
     pub at: u16,
     pub shape: Shape,
-    /// Which of the event's amounts is added.
-    pub amount: u8,
     /// The period of a rate.
     pub period_ms: u32,
     /// What one event of a rate stands for.
@@ -113,10 +111,10 @@ impl Layout {
     }
 
     fn counts_of(&self, event: Event, byte_rate_factor: u32) -> Box<[Count]> {
-        let count = |(kind, amount): &(DataType, u8)| {
+        let count = |kind: &DataType| {
             let (Place { stored, at, shape }, _) = self.find(*kind, 0)?;
             let factor = if kind.is_byte_rate() { byte_rate_factor } else { 1 };
-            Some(Count { at, shape, amount: *amount, period_ms: stored.period_ms, factor })
+            Some(Count { at, shape, period_ms: stored.period_ms, factor })
         };
         event.kinds().iter().filter_map(count).collect()
     }

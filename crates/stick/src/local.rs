@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::data::Event;
 use crate::entry::{Entry, GONE, LOOKER, TRACKER, Tracked, Values, trackers};
-use crate::key::Key;
+use crate::key::{Key, KeyType};
 use crate::layout::header;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 use crate::table::{Refused, Table};
 
 /// Entries that a thread remembers, 8 bytes each.
@@ -46,11 +46,21 @@ impl Local {
     /// # Errors
     /// When there is no room.
     pub fn track(&self, key: Key, event: Event, now_ms: u64) -> Result<Tracked, Refused> {
-        let values = match self.recall(key, TRACKER, now_ms) {
+        let values = match self.recall_key(key, TRACKER, now_ms) {
             Some(values) => values,
             None => self.find_and_remember(key, now_ms)?.begin_tracking(),
         };
         Ok(self.begin(values, event, now_ms))
+    }
+
+    /// Tracks the entry of an IPv4 address in a table of these, if this thread found it last: the short way of [`Local::track`].
+    #[inline(always)]
+    pub fn track_again(&self, ip: [u8; 4], event: Event, now_ms: u64) -> Option<Tracked> {
+        debug_assert_eq!(self.spec().key, KeyType::Ip4);
+        let word = u32::from_ne_bytes(ip);
+        let is_key = |words: &[AtomicU32]| words[header::LEN].load(Ordering::Acquire) == word;
+        let values = self.recall(word, is_key, TRACKER, now_ms)?;
+        Some(self.begin(values, event, now_ms))
     }
 
     /// As [`Table::find_or_insert`]. An entry that this thread found last is found again without a search.
@@ -58,7 +68,7 @@ impl Local {
     /// # Errors
     /// When there is no room.
     pub fn entry(&self, key: Key, now_ms: u64) -> Result<Entry<'_>, Refused> {
-        match self.recall(key, LOOKER, now_ms) {
+        match self.recall_key(key, LOOKER, now_ms) {
             Some(values) => Ok(Entry::held(values)),
             None => self.find_and_remember(key, now_ms),
         }
@@ -73,13 +83,25 @@ impl Local {
     }
 
     /// The entry of a key if it is the one that is remembered, held from now on by one of `holder`.
-    #[inline]
-    fn recall(&self, key: Key, holder: u32, now_ms: u64) -> Option<Values<'_>> {
-        let mark = key.mark()?;
+    fn recall_key(&self, key: Key, holder: u32, now_ms: u64) -> Option<Values<'_>> {
+        self.recall(key.mark()?, |words| self.has_key(words, key), holder, now_ms)
+    }
+
+    /// The entry of the key with this mark, as [`Local::recall_key`]. `is_key` says whether words are those of its entry.
+    #[inline(always)]
+    fn recall(
+        &self,
+        mark: u32,
+        is_key: impl Fn(&[AtomicU32]) -> bool,
+        holder: u32,
+        now_ms: u64,
+    ) -> Option<Values<'_>> {
         let Recent { mark: known, at } = self.recent(mark).get();
-        let at = at.checked_sub(1).filter(|_| known == mark)?;
-        let values = self.values_at(at);
-        self.hold_again(values, key, holder, now_ms).then_some(values)
+        if known != mark || at == 0 {
+            return None;
+        }
+        let values = self.values_at(at - 1);
+        self.hold_again(values, is_key, holder, now_ms).then_some(values)
     }
 
     fn find_and_remember(&self, key: Key, now_ms: u64) -> Result<Entry<'_>, Refused> {
@@ -91,25 +113,31 @@ impl Local {
     }
 
     /// An entry that is held from now on.
-    #[inline]
+    #[inline(always)]
     fn begin(&self, values: Values, event: Event, now_ms: u64) -> Tracked {
-        values.count(event, [1, 0], now_ms);
+        values.count(event, 1, now_ms);
         values.touch(now_ms);
         Tracked::new(self.clone(), values.at)
     }
 
     /// Holds an entry as one of `holder`, if it is that of a key and not over. No word of the table is needed to know: a
     /// key has one entry, and as long as an entry is held its key stays.
-    #[inline]
-    fn hold_again(&self, values: Values, key: Key, holder: u32, now_ms: u64) -> bool {
+    #[inline(always)]
+    fn hold_again(
+        &self,
+        values: Values,
+        is_key: impl Fn(&[AtomicU32]) -> bool,
+        holder: u32,
+        now_ms: u64,
+    ) -> bool {
         let holders = &values.words.narrow[header::HOLDERS];
         let seen = holders.load(Ordering::Acquire);
-        if seen & GONE != 0 || trackers(seen) == 0 && self.is_over(values, now_ms) {
+        if seen & GONE != 0 || trackers(seen) == 0 && self.is_due(values.words.narrow, now_ms) {
             return false;
         }
         // No comparison with what was seen: threads that track one entry must not get into each other's way.
         let seen = holders.fetch_add(holder, Ordering::AcqRel);
-        if seen & GONE == 0 && self.has_key(values.words.narrow, key) {
+        if seen & GONE == 0 && is_key(values.words.narrow) {
             return true;
         }
         holders.fetch_sub(holder, Ordering::AcqRel);

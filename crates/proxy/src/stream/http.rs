@@ -597,7 +597,6 @@ impl<'a> Stream<'a> {
     /// Looks at rules on the request. Mostly they let it pass, and there is nothing to wait for: `None`.
     #[inline]
     fn begin_rules(&mut self, proxy: &Proxy, rules: &'a Ruleset, kind: Kind) -> Option<Begun<'a>> {
-        self.limit_request();
         rules::begin(self, proxy, rules, kind, &mut Source::Client)
     }
 
@@ -619,7 +618,7 @@ impl<'a> Stream<'a> {
 
     /// Head and buffered body share a buffer: what rules may add is what is left of it, and at least
     /// `tune.maxrewrite`.
-    fn limit_request(&mut self) {
+    pub fn limit_request(&mut self) {
         let body = self.client.input.as_ref().map_or(0, |b| b.len());
         let tune = &self.worker.instance.config.global.tune;
         let limit = exchange::head_limit(tune.bufsize, tune.maxrewrite, self.state.head_len, body);

@@ -130,6 +130,9 @@ fn begin_behind<'a>(
     kind: Kind,
     source: &mut Source<'_>,
 ) -> Option<Begun<'a>> {
+    if matches!(source, Source::Client) && stream.state.facts.is_http {
+        stream.limit_request();
+    }
     let delay = match kind {
         Kind::TcpRequest => proxy.inspect_delay_req_ms,
         Kind::TcpResponse => proxy.inspect_delay_res_ms,

@@ -3,12 +3,13 @@
 //! Tracking begins in rules (`rules::action::track`), and ends with the stream or the session. Who tracks nothing pays a
 //! test of a length at each of these places.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use thalweg_rules::{Ruleset, TrackSource};
 use thalweg_runtime::clock;
+use thalweg_sample::facts::Endpoint;
 use thalweg_sample::track::count;
-use thalweg_stick::{Event, Tracked};
+use thalweg_stick::{Event, Local, Tracked};
 
 use super::ending::Cause;
 use super::{Stream, StreamState};
@@ -36,10 +37,10 @@ pub fn glitches(session: &ClientSession, n: u32) {
 
 /// The bytes of a stream that is over: those of its client, and those that came from a server.
 pub fn stream_over(session: &ClientSession, state: &StreamState) {
-    let (received, sent) = (state.facts.req_bytes_in, state.facts.res_bytes_in);
+    let bytes = [(Event::BytesIn, state.facts.req_bytes_in), (Event::BytesOut, state.facts.res_bytes_in)];
     for tracking in [session.facts().tracking(), state.facts.tracking.slots()] {
         if !tracking.is_empty() {
-            count(tracking, Event::Bytes, [received, sent], clock::now_ms());
+            count(tracking, bytes, clock::now_ms());
         }
     }
 }
@@ -47,7 +48,7 @@ pub fn stream_over(session: &ClientSession, state: &StreamState) {
 #[inline]
 fn count_on(tracking: &[Option<Tracked>], event: Event, n: u64) {
     if !tracking.is_empty() && n > 0 {
-        count(tracking, event, [n, 0], clock::now_ms());
+        count(tracking, [(event, n)], clock::now_ms());
     }
 }
 
@@ -76,6 +77,12 @@ const fn fault(cause: Cause) -> Option<Event> {
     }
 }
 
+/// Tracks an address that this thread did not track just before. Nothing is tracked where the table has no room.
+#[inline(never)]
+fn track_anew(table: &Local, ip: [u8; 4], event: Event, now_ms: u64) -> Option<Tracked> {
+    table.track(table.spec().key.key(&ip)?, event, now_ms).ok()
+}
+
 impl Stream<'_> {
     /// Does what the first of these rules ask for as long as that is to track the client's address: nothing has to be looked at
     /// for it, and most files begin with it. How many were done.
@@ -87,7 +94,9 @@ impl Stream<'_> {
             return 0;
         }
         let (facts, session) = (&mut self.state.facts, self.session.facts());
-        let Some(IpAddr::V4(ip)) = facts.src.unwrap_or_else(|| session.source()).ip() else { return 0 };
+        let source = facts.src.as_ref().unwrap_or_else(|| session.source_ref());
+        let Endpoint::Inet(SocketAddr::V4(source)) = source else { return 0 };
+        let ip = source.ip().octets();
         let event = if facts.is_http { Event::TrackedByRequest } else { Event::Tracked };
         for TrackSource { slot, table } in leading {
             // The first rule that is executed decides.
@@ -95,10 +104,10 @@ impl Stream<'_> {
             if is_tracked(facts.tracking.slots()) || is_tracked(session.tracking()) {
                 continue;
             }
-            if let Some(table) = self.worker.tables.get(table.0 as usize)
-                && let Some(key) = table.spec().key.key(&ip.octets())
-                && let Ok(tracked) = table.track(key, event, clock::now_ms())
-            {
+            let Some(table) = self.worker.tables.get(table.0 as usize) else { continue };
+            let now_ms = clock::now_ms();
+            let found = table.track_again(ip, event, now_ms);
+            if let Some(tracked) = found.or_else(|| track_anew(table, ip, event, now_ms)) {
                 facts.tracking.set(*slot, tracked);
             }
         }

@@ -241,7 +241,7 @@ impl Limit {
         let taken = with_key(&mut sample, table, cx, |key| {
             let entry = table.entry(key, now_ms).ok()?;
             let values = entry.values();
-            values.count(Event::Request, [1, 0], now_ms);
+            values.count(Event::Request, 1, now_ms);
             values.touch(now_ms);
             let taken = values.take(bucket, now_us)?;
             if !taken.is_allowed {

@@ -197,6 +197,7 @@ impl Session {
     }
 
     /// The entries of stick tables that the session tracks.
+    #[inline]
     pub fn tracking(&self) -> &[Option<Tracked>] {
         self.tracking.as_deref().map_or(&[], Tracking::slots)
     }
@@ -218,7 +219,14 @@ impl Session {
 
     /// The client's address as rules see it.
     pub fn source(&self) -> Endpoint {
-        self.rare().src.unwrap_or(self.fc_src)
+        *self.source_ref()
+    }
+
+    /// The same, where it is kept.
+    #[inline]
+    pub fn source_ref(&self) -> &Endpoint {
+        let changed = self.rare.as_deref().and_then(|rare| rare.src.as_ref());
+        changed.unwrap_or(&self.fc_src)
     }
 
     /// The local address as rules see it.

@@ -112,13 +112,19 @@ impl Table {
         if self.spec.expire_ms == 0 {
             return 0;
         }
-        u32::try_from(stamp.wrapping_sub(now_ms as u32) as i32).unwrap_or(0)
+        (stamp.wrapping_sub(now_ms as u32) as i32).max(0) as u32
     }
 
     /// True when it is past its deadline and nobody tracks it.
     #[inline]
     pub(crate) fn is_over(&self, values: Values, now_ms: u64) -> bool {
-        self.spec.expire_ms != 0 && values.expires_in(now_ms) == 0 && values.trackers() == 0
+        self.is_due(values.words.narrow, now_ms) && values.trackers() == 0
+    }
+
+    /// True when the entry of these words is past its deadline.
+    #[inline]
+    pub(crate) fn is_due(&self, words: &[AtomicU32], now_ms: u64) -> bool {
+        self.spec.expire_ms != 0 && self.left(words[header::STAMP].load(Ordering::Acquire), now_ms) == 0
     }
 
     /// The slot of a stamp, counted from the beginning of time. Without deadlines there is one.
