@@ -13,7 +13,7 @@ use thalweg_syntax::{Diagnostic, Lead, Line, Severity, Span, TimeError, parse_ti
 use crate::build::{Building, Cx};
 use crate::keyword::{NoteBoxed, Outcome, fail};
 use crate::model::{ProxyKind, StickRule, StickStore};
-use crate::numbers::leading;
+use crate::numbers::{duration_ms, leading};
 use crate::sample_env::{expression_at, with_env, words};
 
 /// A table while the files are read.
@@ -96,7 +96,7 @@ fn words_of_table(
                 if value.is_empty() {
                     return Err(missing());
                 }
-                spec.expire_ms = lifetime(line, at, value)?;
+                spec.expire_ms = lifetime(cx, line, at, value)?;
             }
             "nopurge" => {
                 spec.purge = false;
@@ -157,8 +157,8 @@ fn words_of_table(
 }
 
 /// The value of `expire` at `at`, in milliseconds.
-fn lifetime(line: &Line, at: usize, value: &str) -> Result<u32, Box<Diagnostic>> {
-    parse_time_ms(value).map_err(|error| match error {
+fn lifetime(cx: &mut Cx<'_>, line: &Line, at: usize, value: &str) -> Result<u32, Box<Diagnostic>> {
+    duration_ms(cx, line, at + 1).map(|ms| ms as u32).map_err(|error| match error {
         TimeError::Overflow => fail(line, at + 1, format!(
             "stick-table: timer overflow in argument <{value}> to <expire>, maximum value is 2147483647 ms (~24.8 days)."
         )),
@@ -217,8 +217,8 @@ fn kind_of_keys(line: &Line, at: usize) -> Result<(KeyType, usize), Box<Diagnost
         if line.text(at + 1) != "len" {
             return Ok((make(if name == "string" { STRING_LEN } else { BINARY_LEN }), 1));
         }
-        let (len, _) = leading(line.text(at + 2));
-        if len <= 0 {
+        let (len, rest) = leading(line.text(at + 2));
+        if len <= 0 || !rest.is_empty() {
             return Err(fail(line, at + 2, "'len' expects a positive integer argument."));
         }
         if len > LEN_MAX {

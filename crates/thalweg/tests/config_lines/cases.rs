@@ -165,6 +165,7 @@ const TEMPLATES: &[&str] = &[
     include_str!("logs.txt"),
     include_str!("real.txt"),
     include_str!("resolvers.txt"),
+    include_str!("tables.txt"),
     include_str!("expressions.txt"),
 ];
 
