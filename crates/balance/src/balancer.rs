@@ -6,7 +6,7 @@ use crate::algorithm::{Choice, Method, Usable};
 use crate::answer_times::AnswerTimes;
 use crate::estimates::Estimates;
 use crate::hash::NodeKey;
-use crate::load::{Load, LoadNow};
+use crate::load::{Load, LoadNow, Rank};
 use crate::retry_budget::RetryBudget;
 use crate::settings::{PreserveAffinity, ServerSpec, Settings};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -550,6 +550,30 @@ impl Balancer {
                 tournament.update(server, &self.loads, &self.weights);
             }
         }
+    }
+
+    /// For an algorithm that goes by ranks: until [`Balancer::put_back`], or until any server changes, a server stands behind all
+    /// others whatever its load. One that refuses connections has the least, and would be chosen again and again. False when it does
+    /// already, or where there are no ranks.
+    pub fn put_last(&self, server: ServerIndex) -> bool {
+        self.move_rank(server, |weight| (weight != 0 && weight < Rank::LAST).then(|| weight | Rank::LAST))
+    }
+
+    /// It stands where its load says again.
+    pub fn put_back(&self, server: ServerIndex) {
+        self.move_rank(server, |weight| (weight >= Rank::LAST).then(|| weight & !Rank::LAST));
+    }
+
+    fn move_rank(&self, server: ServerIndex, step: impl FnMut(u64) -> Option<u64>) -> bool {
+        let (Some(tournament), Some(weight)) = (self.tournament.get(), self.weights.get(server.0 as usize))
+        else {
+            return false;
+        };
+        let moved = weight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step).is_ok();
+        if moved {
+            tournament.update(server.0, &self.loads, &self.weights);
+        }
+        moved
     }
 
     /// The server with the least load, where there are ranks.

@@ -67,16 +67,20 @@ impl Rank {
     /// That of a server which cannot be used, behind all others.
     pub const OUT: Rank = Rank(u64::MAX);
 
+    /// Added to the weight of a server that is behind all others which can be used: see [`crate::Balancer::put_last`].
+    pub const LAST: u64 = 1 << 32;
+
     /// Bits behind the point of a load for its weight: weights are at most 2^12.
     const FRACTION_BITS: u32 = 20;
     /// The heaviest load for a weight that is told apart.
     const HEAVIEST: u64 = (1 << (64 - TICKET_BITS)) - 2;
 
     fn of(now: LoadNow, weight: u64) -> Rank {
-        if weight == 0 {
-            return Rank::OUT;
-        }
-        let load = (u64::from(now.total()) << Rank::FRACTION_BITS) / weight;
+        let load = match weight {
+            0 => return Rank::OUT,
+            Rank::LAST.. => Rank::HEAVIEST,
+            _ => (u64::from(now.total()) << Rank::FRACTION_BITS) / weight,
+        };
         Rank(load.min(Rank::HEAVIEST) << TICKET_BITS | u64::from(now.ticket()))
     }
 

@@ -40,6 +40,33 @@ const ALL: [Algorithm; 8] = [
     Algorithm::Sticky,
 ];
 
+/// A server that refuses has no load; behind the others it is chosen when there is none of them, and nobody else is put there.
+#[test]
+fn the_last_in_rank_is_chosen_last() {
+    let b = balancer(Algorithm::LeastConn, &[1, 1, 1]);
+    let mut view = View::default();
+    assert!(
+        !b.put_last(ServerIndex(7)) && !b.put_last(ServerIndex(0)),
+        "there is no rank before the first pick"
+    );
+    assert_eq!(order(&b, &mut view, &[], 1), "0");
+    assert!(b.put_last(ServerIndex(0)) && !b.put_last(ServerIndex(0)), "once");
+    let chosen: Vec<_> = (0..10)
+        .filter_map(|_| {
+            b.pick(&mut view, None, &cx(&Full(Vec::new()))).inspect(|&server| b.conn_started(server))
+        })
+        .collect();
+    assert!(!chosen.contains(&ServerIndex(0)), "{chosen:?}");
+    assert_eq!(order(&b, &mut view, &[1, 2], 1), "0");
+    // A request that is tied to it changes nothing.
+    b.conn_started(ServerIndex(0));
+    b.conn_ended(ServerIndex(0));
+    assert_ne!(order(&b, &mut view, &[], 1), "0");
+    b.put_back(ServerIndex(0));
+    assert_eq!(order(&b, &mut view, &[], 1), "0");
+    assert!(!balancer(Algorithm::RoundRobin, &[1, 1]).put_last(ServerIndex(0)));
+}
+
 /// Many changes at once are seen when the last of them was made, and then all of them.
 #[test]
 fn what_changes_at_once_is_seen_at_once() {

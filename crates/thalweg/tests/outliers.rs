@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, free_port, ok, own_ip};
 
@@ -68,6 +68,35 @@ fn who_refuses_connections_is_the_last_choice_at_once() {
             "Server be/dead is ejected for 3600000ms: it refused a connection. 1 of 2 servers are ejected.";
         assert!(said(&proxy, line), "{}", proxy.output());
         assert_eq!(asked.load(Ordering::SeqCst), 80);
+    });
+}
+
+/// Without the option: who refuses has the fewest requests, and is not chosen for that again within a second.
+#[test]
+fn leastconn_goes_around_who_refuses() {
+    each_driver(|io| {
+        let (live, asked) = server(|_| false);
+        let dead = free_port(own_ip());
+        let proxy =
+            start(io, "balance leastconn\noption redispatch 1", &[("dead", dead), ("live", live.addr)]);
+        let (mut conn, began) = (proxy.connect(), Instant::now());
+        for _ in 0..40 {
+            assert_eq!(ask(&mut conn), 200, "over {io}");
+        }
+        let (attempts, most) = (column(&proxy, "dead", "connect"), 1 + began.elapsed().as_secs());
+        assert!((1..=most).contains(&attempts.parse().unwrap()), "over {io}: {attempts} of {most}");
+        assert_eq!(asked.load(Ordering::SeqCst), 40);
+        // It works again, and is chosen again when the second is over.
+        let listener = std::net::TcpListener::bind(dead).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let _server = Server::listen(listener, move |mut conn, _| {
+            let _ = tell.send(());
+            while conn.next_request().is_some() && conn.try_send(ok("x")).is_ok() {}
+        });
+        eventually("the server gets requests again", || {
+            assert_eq!(ask(&mut conn), 200, "over {io}");
+            told.try_recv().ok()
+        });
     });
 }
 

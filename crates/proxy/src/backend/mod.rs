@@ -15,6 +15,7 @@ pub mod key;
 pub mod outliers;
 pub mod pool;
 pub mod reach;
+pub mod refused;
 pub mod resolved;
 pub(crate) mod restore;
 pub mod seats;

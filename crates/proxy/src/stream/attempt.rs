@@ -21,6 +21,7 @@ use super::{After, Stop, Stream, cookie, early, finish, shut_check, stick, waiti
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, Full, NoServer};
 use crate::backend::connect::{ConnectError, LineValues, ServerConn, Target, Way};
+use crate::backend::refused;
 use crate::connection::line::Line;
 use crate::connection::port::Port;
 use crate::counters::{Counters, OfServer};
@@ -188,6 +189,7 @@ impl<'a> Attempts<'a> {
                 if stream.state.facts.is_http && gave_up(stream.client, self.be, true) {
                     return Err(left(stream));
                 }
+                refused::stand_back(stream.worker, self.be.id, server.id);
                 let cause = Cause::from(&error);
                 let retry_on = &self.be.retry_on;
                 let was_refused = sent_early == SentEarly::Refused
