@@ -14,6 +14,7 @@ pub mod introduction;
 pub mod key;
 pub mod outliers;
 pub mod pool;
+pub(crate) mod rack;
 pub mod reach;
 pub mod refused;
 pub mod resolved;

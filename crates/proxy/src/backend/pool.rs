@@ -12,6 +12,7 @@ use thalweg_runtime::clock;
 use super::connect::ServerConn;
 use super::hand_over::Reply;
 use super::key::ConnectionKey;
+use super::rack::{Age, Rack};
 use super::shared::{Place, SharedConnection};
 use super::shelf::{Shared, Shelf};
 use crate::counters::{Counters, Kept, OfServer};
@@ -165,9 +166,8 @@ impl Worker {
 /// says out of turn, or its end, has had the most time to come and to be noticed.
 #[derive(Default)]
 pub struct IdlePool {
-    /// Those that have carried one request, and those that have carried more. The one used last is at the end.
-    fresh: VecDeque<Box<ServerConn>>,
-    proven: VecDeque<Box<ServerConn>>,
+    /// Connections that carry one request at a time.
+    alone: Rack<Box<ServerConn>>,
     /// Connections that carry many requests at once, with and without any on them. The oldest with room is taken, so that those
     /// that are not needed are left idle.
     shared: Shelf<SharedConnection>,
@@ -189,17 +189,17 @@ const ASKING_MAX: usize = 1000;
 impl IdlePool {
     /// Number of idle connections that carry one request at a time.
     pub fn len(&self) -> usize {
-        self.fresh.len() + self.proven.len()
+        self.alone.len()
     }
 
     /// How many of them have carried more than one request.
     pub fn proven(&self) -> usize {
-        self.proven.len()
+        self.alone.count(Age::Proven)
     }
 
     /// True when there is none.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.alone.is_empty()
     }
 
     /// Keeps a connection if it may be needed, else closes it: no more are kept, with those in use, than are needed at
@@ -208,11 +208,12 @@ impl IdlePool {
     #[inline]
     pub fn put(&mut self, connection: Box<ServerConn>, demand: Demand, purge_delay: u64) -> u64 {
         self.purge_delay = purge_delay;
-        let is_proven = connection.is_proven();
-        let is_only = self.proven.is_empty() && (is_proven || self.fresh.is_empty());
+        let age = if connection.is_proven() { Age::Proven } else { Age::Fresh };
+        let is_only = self.proven() == 0 && (age == Age::Proven || self.alone.count(Age::Fresh) == 0);
         let is_needed = self.len() + demand.others < demand.needed + demand.low;
         if is_only || is_needed {
-            if is_proven { &mut self.proven } else { &mut self.fresh }.push_back(connection);
+            let key = connection.key.clone();
+            self.alone.put(key.as_ref(), age, connection);
         }
         *self.purge_due.get_or_insert_with(|| clock::now_ms() + self.purge_delay)
     }
@@ -220,8 +221,8 @@ impl IdlePool {
     /// Takes a connection that is interchangeable with `key`. One on which something has arrived (the server closed it,
     /// or spoke out of turn) is dropped on the way.
     pub fn take(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> Option<Box<ServerConn>> {
-        let fresh = if proven_only { None } else { take(&mut self.fresh, key) };
-        fresh.or_else(|| take(&mut self.proven, key))
+        let ages: &[Age] = if proven_only { &[Age::Proven] } else { &[Age::Fresh, Age::Proven] };
+        self.alone.take(key, ages, is_silent)
     }
 
     /// Adds a connection that carries many requests at once. There is a purge every `purge_delay` milliseconds; returns its
@@ -306,8 +307,11 @@ impl IdlePool {
 
     /// Closes the connection that is needed least, if one has no request. One that carries many at once is closed in a moment.
     pub fn close_one(&mut self) -> bool {
-        if self.fresh.pop_front().or_else(|| self.proven.pop_front()).is_some() {
-            return true;
+        for age in [Age::Fresh, Age::Proven] {
+            if self.alone.count(age) > 0 {
+                self.alone.drop_oldest(age, 1);
+                return true;
+            }
         }
         let mut closed = false;
         self.shared
@@ -317,9 +321,7 @@ impl IdlePool {
 
     /// Drops the connections on which something arrived.
     pub fn drop_closed(&mut self) {
-        for idle in [&mut self.fresh, &mut self.proven] {
-            idle.retain_mut(|c| !c.port.line.has_input_now() || bug("dirty-pool"));
-        }
+        self.alone.retain(is_silent);
         self.shared.retain(|c| !c.is_spent());
     }
 
@@ -346,9 +348,9 @@ impl IdlePool {
         if excess > 0 {
             // One more than half, so that the last one goes, too.
             let n = (excess.div_ceil(2) + 1).min(self.len());
-            let fresh = n.min(self.fresh.len());
-            self.fresh.drain(..fresh);
-            self.proven.drain(..n - fresh);
+            let fresh = n.min(self.alone.count(Age::Fresh));
+            self.alone.drop_oldest(Age::Fresh, fresh);
+            self.alone.drop_oldest(Age::Proven, n - fresh);
         }
         // Of those with room for many, one without any is enough, while traffic goes on.
         let mut keep = usize::from(needed > 0);
@@ -358,26 +360,13 @@ impl IdlePool {
 
     /// Closes all.
     pub fn clear(&mut self) {
-        self.fresh.clear();
-        self.proven.clear();
+        self.alone.clear();
         self.shared.clear();
         self.asking.clear();
     }
 }
 
-/// Takes the first connection that is interchangeable with `key` and on which nothing has arrived.
-fn take(idle: &mut VecDeque<Box<ServerConn>>, key: Option<&ConnectionKey>) -> Option<Box<ServerConn>> {
-    let mut at = 0;
-    while let Some(candidate) = idle.get_mut(at) {
-        if candidate.key.as_deref() != key {
-            at += 1;
-            continue;
-        }
-        let is_silent = !candidate.port.line.has_input_now() || bug("dirty-pool");
-        let taken = idle.remove(at);
-        if is_silent {
-            return taken;
-        }
-    }
-    None
+/// Whether nothing has arrived on an idle connection.
+fn is_silent(connection: &mut Box<ServerConn>) -> bool {
+    !connection.port.line.has_input_now() || bug("dirty-pool")
 }
