@@ -556,12 +556,12 @@ impl Balancer {
     /// others whatever its load. One that refuses connections has the least, and would be chosen again and again. False when it does
     /// already, or where there are no ranks.
     pub fn put_last(&self, server: ServerIndex) -> bool {
-        self.move_rank(server, |weight| (weight != 0 && weight < Rank::LAST).then(|| weight | Rank::LAST))
+        self.move_rank(server, |weight| (weight != 0 && weight < Rank::LAST).then_some(weight | Rank::LAST))
     }
 
     /// It stands where its load says again.
     pub fn put_back(&self, server: ServerIndex) {
-        self.move_rank(server, |weight| (weight >= Rank::LAST).then(|| weight & !Rank::LAST));
+        self.move_rank(server, |weight| (weight >= Rank::LAST).then_some(weight & !Rank::LAST));
     }
 
     fn move_rank(&self, server: ServerIndex, step: impl FnMut(u64) -> Option<u64>) -> bool {
@@ -580,6 +580,13 @@ impl Balancer {
     #[inline]
     pub(crate) fn first_in_rank(&self) -> Option<u32> {
         self.tournament.get()?.winner(&self.loads)
+    }
+
+    /// The one of these with the least load that is not refused, by their ranks.
+    pub(crate) fn next_in_rank(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
+        let rank = |server: u32| self.loads[server as usize].rank();
+        let kept = entries.iter().map(|entry| entry.server).filter(|&server| !refuse(server));
+        kept.reduce(|best, server| if rank(server).beats(rank(best)) { server } else { best })
     }
 
     /// The least loaded one that is not refused.

@@ -57,6 +57,9 @@ fn the_last_in_rank_is_chosen_last() {
         })
         .collect();
     assert!(!chosen.contains(&ServerIndex(0)), "{chosen:?}");
+    // Where the first in rank is full, too.
+    assert_eq!(order(&b, &mut view, &[1], 1), "2");
+    assert_eq!(order(&b, &mut view, &[2], 1), "1");
     assert_eq!(order(&b, &mut view, &[1, 2], 1), "0");
     // A request that is tied to it changes nothing.
     b.conn_started(ServerIndex(0));

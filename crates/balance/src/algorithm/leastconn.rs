@@ -27,6 +27,6 @@ impl Choose for LeastConn {
         let best = choice.balancer.first_in_rank();
         // When that one is full or just failed, the others are compared one by one.
         best.filter(|&server| !refuse(server))
-            .or_else(|| choice.balancer.least_of(&choice.plan.entries, refuse))
+            .or_else(|| choice.balancer.next_in_rank(&choice.plan.entries, refuse))
     }
 }
