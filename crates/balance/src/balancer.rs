@@ -2,12 +2,13 @@
 
 use thalweg_live::Growing;
 
-use crate::algorithm::{Choice, Method, Usable};
+use crate::algorithm::{Choice, Method, NewWeight, Usable};
 use crate::answer_times::AnswerTimes;
 use crate::estimates::Estimates;
 use crate::hash::NodeKey;
 use crate::load::{Load, LoadNow, Rank};
 use crate::retry_budget::RetryBudget;
+use crate::seats::Seats;
 use crate::settings::{PreserveAffinity, ServerSpec, Settings};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::tournament::{Tournaments, less_loaded};
@@ -83,8 +84,9 @@ struct Seen {
 ///
 /// Invariants: what requests write is one word per server ([`Load`]), plus one shared position for algorithms
 /// that take turns, one ticket counter for `leastconn` and one total with `hash-balance-factor`. The set of usable
-/// servers is an immutable plan: it is rebuilt under a lock when a server changes state, by the first pick after
-/// the change, and every thread fetches it once per change.
+/// servers is a plan: it is rebuilt under a lock when a server changes state, by the first pick after
+/// the change, and every thread fetches it once per change. Only weights change within it, at a cost that does not grow with the
+/// number of servers by more than its logarithm.
 #[derive(Debug)]
 pub struct Balancer {
     loads: Growing<Load>,
@@ -162,12 +164,11 @@ pub(crate) struct Status {
 #[derive(Debug)]
 pub(crate) struct Plan {
     settings: Settings,
-    pub entries: Box<[Entry]>,
-    total_weight: u64,
+    pub seats: Arc<Seats>,
     method: Method,
     /// A server that is the only one is chosen even when it is full.
     insists: bool,
-    /// Servers of other zones, for what finds all of `entries` full.
+    /// Servers of other zones, for what finds all of `seats` full.
     spare: Box<[Entry]>,
 }
 
@@ -186,6 +187,16 @@ impl Status {
             weight: spec.weight,
             effective: spec.weight * 16,
             node_key: spec.node_key,
+        }
+    }
+
+    /// The weight that requests are balanced by, in 16ths; 0 for a server that gets none.
+    fn weight_now(&self, settings: &Settings) -> u32 {
+        match self.weight {
+            0 => 0,
+            // A weight changed on the fly has no effect on a table; 0 takes the server out all the same.
+            _ if settings.has_fixed_weights() => self.configured_weight.max(1) * 16,
+            _ => self.effective.max(1),
         }
     }
 
@@ -300,12 +311,12 @@ impl Balancer {
     ) -> Option<ServerIndex> {
         let View { seen, estimates, .. } = view;
         let plan = self.plan(seen);
-        match plan.entries.as_ref() {
-            [] => return None,
+        match plan.seats.len() {
+            0 => return None,
             // One server: nothing to choose. Hashing insists on it even when it is full.
-            [only] if plan.spare.is_empty() => {
-                let insists = key.is_some() || plan.insists;
-                return (insists || !self.full(only.server, cx)).then_some(ServerIndex(only.server));
+            1 if plan.spare.is_empty() => {
+                let (insists, only) = (key.is_some() || plan.insists, plan.seats.at(0).server);
+                return (insists || !self.full(only, cx)).then_some(ServerIndex(only));
             }
             _ => {}
         }
@@ -313,7 +324,7 @@ impl Balancer {
         let found = plan.method.pick(&choice);
         let spare = || self.least_of(&plan.spare, |server| choice.refuses(server));
         // Rather the server that failed than none at all.
-        let is_used = |server: u32| plan.entries.iter().any(|e| e.server == server);
+        let is_used = |server: u32| plan.seats.place(server).is_some();
         let again =
             || cx.avoid.map(|failed| failed.0).filter(|&server| is_used(server) && !choice.is_full(server));
         found.or_else(spare).or_else(again).map(ServerIndex)
@@ -454,7 +465,7 @@ impl Balancer {
 
     /// Sets the weight an operator chose, 0 to 256.
     pub fn set_weight(&self, server: ServerIndex, weight: u32) {
-        self.change(server, |status| {
+        self.change_weight(server, |status| {
             status.weight = weight.min(256);
             status.effective = status.weight * 16;
         });
@@ -467,24 +478,24 @@ impl Balancer {
 
     /// Sets the weight in effect, in 16ths, for slow start. See [`slowstart_weight`].
     pub fn set_effective_weight(&self, server: ServerIndex, sixteenths: u32) {
-        self.change(server, |status| status.effective = sixteenths.min(16 * status.weight));
+        self.change_weight(server, |status| status.effective = sixteenths.min(16 * status.weight));
     }
 
     /// Number of servers requests can be balanced to: all usable active ones, or, when there is none, the backup
     /// server in use or all of them with `allbackups`.
     pub fn usable(&self, view: &mut View) -> usize {
-        self.plan(&mut view.seen).entries.len()
+        self.plan(&mut view.seen).seats.len()
     }
 
     /// Sum of the effective weights of those servers, in 16ths.
     pub fn total_weight(&self, view: &mut View) -> u64 {
-        self.plan(&mut view.seen).total_weight
+        self.plan(&mut view.seen).seats.total_weight()
     }
 
     /// True when this server takes part in balancing at the moment.
     pub fn takes_part(&self, view: &mut View, server: ServerIndex) -> bool {
         let plan = self.plan(&mut view.seen);
-        plan.entries.iter().chain(&plan.spare).any(|e| e.server == server.0)
+        plan.seats.place(server.0).is_some() || plan.spare.iter().any(|e| e.server == server.0)
     }
 
     fn changed(&self, server: ServerIndex, step: impl FnOnce(&Load, u64)) {
@@ -513,13 +524,13 @@ impl Balancer {
     /// included, rounded up.
     pub(crate) fn overloaded(&self, server: u32, plan: &Plan) -> bool {
         let factor = u128::from(plan.settings.balance_factor);
-        if factor == 0 || plan.total_weight == 0 {
+        if factor == 0 {
             return false;
         }
-        let Some(entry) = plan.entries.iter().find(|e| e.server == server) else { return false };
+        let Some(place) = plan.seats.place(server) else { return false };
+        let (weight, total) = (plan.seats.at(place).weight, plan.seats.total_weight().max(1));
         let requests = u128::from(self.total.load(Ordering::Relaxed)) + 1;
-        let allowed =
-            (requests * factor * u128::from(entry.weight)).div_ceil(100 * u128::from(plan.total_weight));
+        let allowed = (requests * factor * u128::from(weight)).div_ceil(100 * u128::from(total));
         u128::from(self.loads[server as usize].now().served()) >= allowed
     }
 
@@ -550,6 +561,11 @@ impl Balancer {
                 tournament.update(server, &self.loads, &self.weights);
             }
         }
+    }
+
+    /// For an algorithm that goes by ranks: a server that it may choose gets another weight.
+    pub(crate) fn set_rank(&self, server: u32, weight: u32) {
+        self.move_rank(ServerIndex(server), |before| Some(before & Rank::LAST | u64::from(weight)));
     }
 
     /// For an algorithm that goes by ranks: until [`Balancer::put_back`], or until any server changes, a server stands behind all
@@ -583,9 +599,9 @@ impl Balancer {
     }
 
     /// The one of these with the least load that is not refused, by their ranks.
-    pub(crate) fn next_in_rank(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn next_in_rank(&self, seats: &Seats, refuse: impl Fn(u32) -> bool) -> Option<u32> {
         let rank = |server: u32| self.loads[server as usize].rank();
-        let kept = entries.iter().map(|entry| entry.server).filter(|&server| !refuse(server));
+        let kept = seats.iter().map(|entry| entry.server).filter(|&server| !refuse(server));
         kept.reduce(|best, server| if rank(server).beats(rank(best)) { server } else { best })
     }
 
@@ -618,6 +634,36 @@ impl Balancer {
             control.arrives(server.0, is_up);
         }
         self.changed_plan(control);
+    }
+
+    /// As [`Balancer::change`], where nothing but a weight changes: as long as the same servers take part the plan stays.
+    fn change_weight(&self, server: ServerIndex, step: impl FnOnce(&mut Status)) {
+        let mut control = self.lock();
+        let control = &mut *control;
+        let Some(status) = control.servers.get_mut(server.0 as usize) else { return };
+        let before = status.weight_now(&control.settings);
+        step(status);
+        let weight = status.weight_now(&control.settings);
+        let stays = before == weight || (before != 0 && weight != 0 && self.reweigh(control, server, weight));
+        if !stays {
+            self.changed_plan(control);
+        }
+    }
+
+    /// Gives a server another weight in the plan. False when that takes another plan.
+    fn reweigh(&self, control: &Control, server: ServerIndex, weight: u32) -> bool {
+        if control.holders > 0 || control.settings.zone_spill_over.is_some() {
+            return false;
+        }
+        // Where there is none, or this server is not in it, there is nothing to change.
+        let Some(plan) = &control.plan else { return true };
+        let Some(place) = plan.seats.place(server.0) else { return true };
+        let change = NewWeight { balancer: self, seats: &plan.seats, place, server: server.0, weight };
+        let stays = plan.method.reweigh(&change);
+        if stays {
+            plan.seats.reweigh(place, weight);
+        }
+        stays
     }
 
     /// The next pick of each thread fetches another plan.
@@ -653,10 +699,11 @@ impl Balancer {
 
     fn build(&self, control: &Control) -> Plan {
         let Blend { entries, spare } = self.entries(control);
-        let total_weight = entries.iter().map(|e| u64::from(e.weight)).sum();
+        let seats = Arc::new(Seats::new(&entries));
         let algorithm = control.settings.algorithm;
         let usable = Usable {
             entries: &entries,
+            seats: &seats,
             servers: &control.servers,
             arrivals: &control.arrivals,
             balancer: self,
@@ -665,8 +712,7 @@ impl Balancer {
         let method = Method::new(algorithm, &usable);
         Plan {
             settings: control.settings,
-            entries: entries.into(),
-            total_weight,
+            seats,
             method,
             insists: algorithm.traits().insists,
             spare: spare.into(),
@@ -681,7 +727,7 @@ impl Balancer {
     /// The servers requests go to: usable active ones, else the first usable backup, or all of them. Of those that are the last
     /// choice there are none, or all.
     fn entries(&self, control: &Control) -> Blend {
-        let fixed = control.settings.has_fixed_weights();
+        let settings = &control.settings;
         let usable = |backup: bool| {
             let could = move |s: &Status| s.backup == backup && s.up && !s.drain && s.weight != 0;
             let all_are_last = control
@@ -692,20 +738,16 @@ impl Balancer {
             control.order.iter().filter_map(move |&server| {
                 let status = &control.servers[server as usize];
                 let takes = could(status) && (all_are_last || !status.last);
-                // A weight changed on the fly has no effect on a table; 0 takes the server out all the same.
-                let weight =
-                    if fixed { status.configured_weight.max(1) * 16 } else { status.effective.max(1) };
-                takes.then_some(Entry { server, weight })
+                takes.then(|| Entry { server, weight: status.weight_now(settings) })
             })
         };
         let active: Vec<Entry> = usable(false).collect();
         if active.is_empty() {
             let backups = usable(true);
-            let entries =
-                if control.settings.all_backups { backups.collect() } else { backups.take(1).collect() };
+            let entries = if settings.all_backups { backups.collect() } else { backups.take(1).collect() };
             return Blend { entries, spare: Vec::new() };
         }
-        let Some(spill_over) = control.settings.zone_spill_over else {
+        let Some(spill_over) = settings.zone_spill_over else {
             return Blend { entries: active, spare: Vec::new() };
         };
         let is_near = |server: u32| !control.servers[server as usize].elsewhere;
@@ -714,7 +756,7 @@ impl Balancer {
             let status = &control.servers[server as usize];
             if status.backup { 0 } else { u64::from(status.configured_weight) * 16 }
         });
-        blend(near, far, near_full.sum(), spill_over, fixed)
+        blend(near, far, near_full.sum(), spill_over, settings.has_fixed_weights())
     }
 }
 

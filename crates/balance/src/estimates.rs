@@ -98,7 +98,7 @@ impl Estimates {
     }
 
     /// Chooses a server that `refuse` accepts, rather one on which nothing failed lately. `None` when every server is refused.
-    pub fn pick(
+    pub(crate) fn pick(
         &self,
         urn: &Urn,
         source: &mut Draws,
@@ -121,12 +121,15 @@ impl Estimates {
 mod tests {
     use super::*;
     use crate::load::Load;
+    use crate::seats::Seats;
+    use std::sync::Arc;
 
     const MS: i64 = 1000;
     const SECOND: i64 = 1000 * MS;
 
     fn urn(servers: u32) -> Urn {
-        Urn::new(&(0..servers).map(|server| Entry { server, weight: 16 }).collect::<Vec<_>>())
+        let entries: Vec<_> = (0..servers).map(|server| Entry { server, weight: 16 }).collect();
+        Urn::new(&Arc::new(Seats::new(&entries)))
     }
 
     /// How often each server is chosen of 1000 times.

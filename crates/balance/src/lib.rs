@@ -7,7 +7,9 @@
 //!
 //! | File | What it is | For |
 //! |---|---|---|
+//! | `seats` | the servers that take part, and their weights | all |
 //! | `turns` | an order of turns written out in advance, one shared position | `roundrobin`, `static-rr`, map-based hashing |
+//! | `tour` | the same turn by turn, while weights change | `roundrobin` |
 //! | `tournament` | who has the least load, over padded per-server counters | `leastconn` |
 //! | `ring` | points on a circle | consistent hashing |
 //! | `urn` | servers that are drawn and compared | `random`, `ewma` |
@@ -26,11 +28,13 @@ pub mod outlier;
 pub mod queue;
 pub mod retry_budget;
 pub mod ring;
+mod seats;
 pub mod settings;
 pub mod sync;
+mod tour;
 pub mod tournament;
 pub mod turns;
-pub mod urn;
+mod urn;
 pub mod zone;
 
 pub use algorithm::{Algorithm, Traits, Written};

@@ -2,7 +2,7 @@
 //! count how often a thread writes what others write.
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU64, Ordering};
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(loom)]
 pub use std::sync::Mutex;
 pub use std::sync::MutexGuard;

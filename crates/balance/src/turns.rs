@@ -1,16 +1,16 @@
 //! `roundrobin` and `static-rr`: whose turn is it.
 //!
 //! Both are written out in advance as a cycle of turns, so that a pick is one increment of one shared counter:
-//! the order is exact whatever the number of threads, and nobody takes a lock.
+//! the order is exact whatever the number of threads, and nobody takes a lock. When a weight changes, turns are worked out one by
+//! one ([`crate::tour`]), under a lock, until they repeat and are written out again.
 
-use crate::sync::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use crate::seats::Seats;
+use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::tour::{CYCLE_MAX, Cycle, Tour, written_out};
 use crossbeam_utils::CachePadded;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-/// The longest cycle kept, in turns, unless there are more servers than that. Above it, weights are scaled down:
-/// with so many turns a weight is off by less than one turn in the cycle.
-const CYCLE_MAX: u64 = 1 << 16;
+use thalweg_live::Growing;
 
 /// The most steps spent on a map of slots: slots times servers.
 const MAP_WORK_MAX: u64 = 1 << 28;
@@ -25,10 +25,24 @@ pub struct Entry {
 /// A precomputed order of turns: an opening played once, then a cycle.
 #[derive(Debug)]
 pub struct Schedule {
-    turns: Box<[u32]>,
-    /// Length of the cycle, which ends `turns`.
-    cycle: u64,
+    turns: Growing<AtomicU32>,
+    /// How many turns there are, and in the upper half how many of the last ones are the cycle.
+    shape: AtomicU64,
+    /// The next turn. With [`LIVE`] set it is not among these.
     position: CachePadded<AtomicU64>,
+    live: Mutex<Option<Box<Live>>>,
+}
+
+/// Set in a position while turns are worked out one by one.
+const LIVE: u64 = 1 << 63;
+
+/// What works them out. It stays when they are written out, for the next time.
+#[derive(Debug)]
+struct Live {
+    seats: Arc<Seats>,
+    tour: Tour,
+    /// Where, in the order that was written out before, the next server is that had no turn since.
+    list: u64,
 }
 
 impl Schedule {
@@ -36,13 +50,11 @@ impl Schedule {
     ///
     /// `entries` are in declaration order and have weights above 0.
     pub fn smooth(entries: &[Entry]) -> Schedule {
-        let entries = reduced(entries, CYCLE_MAX);
-        if entries.iter().all(|e| e.weight == 1) {
-            let turns: Vec<u32> = entries.iter().map(|e| e.server).collect();
-            let cycle = turns.len() as u64;
-            return Schedule::new(turns, cycle);
+        let is_equal = entries.windows(2).all(|pair| pair[0].weight == pair[1].weight);
+        if is_equal {
+            return Schedule::new(entries.iter().map(|e| e.server).collect(), entries.len() as u64);
         }
-        let (turns, cycle) = smooth_turns(&entries);
+        let Cycle { turns, cycle } = written_out(entries);
         Schedule::new(turns, cycle)
     }
 
@@ -54,63 +66,119 @@ impl Schedule {
     }
 
     fn new(turns: Vec<u32>, cycle: u64) -> Schedule {
-        Schedule { turns: turns.into_boxed_slice(), cycle, position: CachePadded::new(AtomicU64::new(0)) }
+        Schedule {
+            shape: AtomicU64::new(cycle << 32 | turns.len() as u64),
+            turns: turns.into_iter().map(AtomicU32::new).collect(),
+            position: CachePadded::new(AtomicU64::new(0)),
+            live: Mutex::new(None),
+        }
     }
 
     /// Takes the next turn.
+    #[inline]
     pub fn next(&self) -> Option<u32> {
-        if self.cycle == 0 {
+        if self.is_empty() {
             return None;
         }
-        Some(self.at(self.position.fetch_add(1, Ordering::Relaxed)))
+        match self.position.fetch_add(1, Ordering::AcqRel) {
+            position if position < LIVE => Some(self.at(position)),
+            _ => Some(self.work_out()),
+        }
     }
 
     /// The server that owns slot `hash` modulo the length of the table.
     pub fn by_hash(&self, hash: u32) -> Option<u32> {
-        if self.cycle == 0 {
+        if self.is_empty() {
             return None;
         }
-        Some(self.turns[(u64::from(hash) % self.cycle) as usize])
+        Some(self.turn(u64::from(hash) % self.len() as u64))
     }
 
     /// Number of turns in the cycle.
     pub fn len(&self) -> usize {
-        self.cycle as usize
+        (self.shape.load(Ordering::Relaxed) >> 32) as usize
     }
 
     /// True when no server has a turn.
     pub fn is_empty(&self) -> bool {
-        self.cycle == 0
+        self.len() == 0
     }
 
-    /// Starts this schedule with the server that would have come next in `old`, so that a server which comes or
-    /// goes does not send everybody back to the first one.
+    /// Starts this schedule with the server that would have come next in `old`, which nobody uses any more, so that a server which
+    /// comes or goes does not send everybody back to the first one.
     pub fn continue_from(&self, old: &Schedule) {
-        if old.cycle == 0 || self.cycle == 0 {
+        if old.position.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let from = old.position.load(Ordering::Relaxed);
-        if from == 0 {
-            return;
-        }
-        let steady = self.turns.len() as u64 - self.cycle;
-        for step in 0..old.cycle {
-            let wanted = old.at(from + step);
-            if let Some(found) = self.turns[steady as usize..].iter().position(|&s| s == wanted) {
-                self.position.store(steady + found as u64, Ordering::Relaxed);
-                return;
+        let (len, cycle) = self.shape();
+        for _ in 0..old.len() {
+            let wanted = old.next();
+            if let Some(found) = (len - cycle..len).find(|&at| Some(self.turn(at)) == wanted) {
+                return self.position.store(found, Ordering::Relaxed);
             }
         }
     }
 
-    fn at(&self, position: u64) -> u32 {
-        let len = self.turns.len() as u64;
-        let index = if position < len {
-            position
-        } else {
-            (len - self.cycle) + (position - (len - self.cycle)) % self.cycle
+    /// The server at a place of `seats`, the servers that this was made of, gets another weight. It still has the one of before
+    /// there.
+    pub(crate) fn reweigh(&self, seats: &Arc<Seats>, place: usize, weight: u32) {
+        let mut live = self.live();
+        let live = live.get_or_insert_with(|| Box::new(Live::new(seats)));
+        let position = self.position.swap(LIVE, Ordering::AcqRel);
+        if position < LIVE {
+            live.list = position;
+            live.tour.begin_lap();
+        }
+        live.tour.reweigh(place, weight);
+    }
+
+    /// The next turn after a weight changed.
+    #[inline(never)]
+    fn work_out(&self) -> u32 {
+        let mut live = self.live();
+        let Some(live) = live.as_mut().filter(|_| self.position.load(Ordering::Relaxed) >= LIVE) else {
+            // They were written out while this one waited.
+            return self.at(self.position.fetch_add(1, Ordering::Relaxed));
         };
-        self.turns[index as usize]
+        let Live { seats, tour, list } = &mut **live;
+        let turn = tour.turn(|| {
+            let server = self.at(*list);
+            *list += 1;
+            seats.place(server)
+        });
+        if let Some(Cycle { turns, cycle }) = tour.cycle() {
+            let repeated = turns.iter().skip(turns.len() - cycle as usize);
+            repeated.enumerate().for_each(|(at, &server)| self.turns[at].store(server, Ordering::Relaxed));
+            self.shape.store(cycle << 32 | cycle, Ordering::Relaxed);
+            self.position.store(cycle, Ordering::Release);
+        }
+        turn
+    }
+
+    fn live(&self) -> MutexGuard<'_, Option<Box<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many turns there are, and how many of the last ones are the cycle.
+    fn shape(&self) -> (u64, u64) {
+        let shape = self.shape.load(Ordering::Relaxed);
+        (shape & u64::from(u32::MAX), shape >> 32)
+    }
+
+    fn turn(&self, at: u64) -> u32 {
+        self.turns[at as usize].load(Ordering::Relaxed)
+    }
+
+    fn at(&self, position: u64) -> u32 {
+        let (len, cycle) = self.shape();
+        let opening = len - cycle;
+        self.turn(if position < len { position } else { opening + (position - opening) % cycle })
+    }
+}
+
+impl Live {
+    fn new(seats: &Arc<Seats>) -> Live {
+        Live { seats: Arc::clone(seats), tour: Tour::new(&mut seats.iter()), list: 0 }
     }
 }
 
@@ -131,70 +199,8 @@ fn reduced(entries: &[Entry], cap: u64) -> Vec<Entry> {
     entries.iter().map(|e| Entry { server: e.server, weight: shrink(e.weight) }).collect()
 }
 
-fn gcd(a: u32, b: u32) -> u32 {
+pub(crate) fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// A server waiting for its turn: due at `due`, ties to the heavier (less a part of the turn it is still owed),
-/// then to the one that has waited longest.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Waiting {
-    due: u64,
-    lightness: i64,
-    since: u64,
-    index: usize,
-    /// The part of a turn, in units of 1/weight, not yet counted in `due`.
-    rest: u64,
-}
-
-/// The turns until they repeat, and how many of the last ones repeat.
-///
-/// Each server is due again `total / weight` turns after its turn, fractions carried. A turn goes to the server that
-/// is due; when none is, to the heaviest that has not yet had any, which spreads the light ones between the heavy
-/// ones; and when all have, to the one due first.
-fn smooth_turns(entries: &[Entry]) -> (Vec<u32>, u64) {
-    let total: u64 = entries.iter().map(|e| u64::from(e.weight)).sum();
-    let mut fresh: Vec<usize> = (0..entries.len()).collect();
-    // Heaviest last, earliest declared last among equals, because they are taken from the end.
-    fresh.sort_by_key(|&i| (entries[i].weight, Reverse(i)));
-    let mut waiting: BinaryHeap<Reverse<Waiting>> = BinaryHeap::with_capacity(entries.len());
-    let mut turns = Vec::with_capacity(2 * total as usize);
-    let mut rounds: Vec<Vec<(usize, u64, u64)>> = Vec::new();
-    let limit = CYCLE_MAX.max(2 * total);
-    for now in 0..limit {
-        if now % total == 0 && now != 0 {
-            // The future depends on who is due when, relative to now: once that has been seen before, it repeats.
-            let mut round: Vec<&Waiting> = waiting.iter().map(|w| &w.0).collect();
-            round.sort_unstable();
-            let round: Vec<_> = round.iter().map(|w| (w.index, w.due.wrapping_sub(now), w.rest)).collect();
-            if let Some(back) = rounds.iter().rev().position(|r| *r == round) {
-                return (turns, total * (back as u64 + 1));
-            }
-            rounds.push(round);
-        }
-        let due = waiting.peek().is_some_and(|w| w.0.due <= now);
-        let (index, at, rest) = match (due, fresh.pop()) {
-            (false, Some(index)) => (index, now, 0),
-            (_, put_back) => {
-                fresh.extend(put_back);
-                let Some(Reverse(w)) = waiting.pop() else { break };
-                (w.index, w.due, w.rest)
-            }
-        };
-        turns.push(entries[index].server);
-        let weight = u64::from(entries[index].weight);
-        let mut due = at + total / weight;
-        let mut rest = rest + total % weight;
-        if rest >= weight {
-            rest -= weight;
-            due += 1;
-        }
-        let lightness = rest as i64 - weight as i64;
-        waiting.push(Reverse(Waiting { due, lightness, since: now, index, rest }));
-    }
-    // Not seen to repeat within the limit: the last whole round is as good a cycle as any.
-    turns.truncate((limit - limit % total) as usize);
-    (turns, total)
 }
 
 /// One slot per unit of weight. Every slot pays each server its weight; the slot goes to the first declared
@@ -355,6 +361,31 @@ mod loom_tests {
             all.extend(hand.join().unwrap());
             all.sort_unstable();
             assert_eq!(all, [Some(0), Some(0), Some(1), Some(1)]);
+        });
+    }
+
+    /// A weight changes while another thread takes turns, and again when they are about to be written out: each turn is a server's, and
+    /// in the end they are exact.
+    #[test]
+    fn turns_go_on_while_a_weight_changes() {
+        loom::model(|| {
+            let weights = [1, 2].map(|weight| Entry { server: weight - 1, weight });
+            let seats = Arc::new(Seats::new(&weights));
+            let schedule = loom::sync::Arc::new(Schedule::smooth(&weights));
+            let reweigh = |weight| {
+                schedule.reweigh(&seats, 0, weight);
+                seats.reweigh(0, weight);
+            };
+            reweigh(2);
+            (0..7).for_each(|_| _ = schedule.next());
+            let other = schedule.clone();
+            let hand = loom::thread::spawn(move || [other.next(), other.next()]);
+            reweigh(1);
+            assert!(hand.join().unwrap().iter().all(|turn| turn.is_some_and(|server| server < 2)));
+            (0..20).for_each(|_| _ = schedule.next());
+            assert!(schedule.position.load(Ordering::Relaxed) < LIVE);
+            let turns: Vec<_> = (0..3).filter_map(|_| schedule.next()).collect();
+            assert_eq!(turns.iter().sum::<u32>(), 2, "{turns:?}");
         });
     }
 }

@@ -1,20 +1,25 @@
 //! Draw a few servers, keep the best of them (the power of two choices): what `random` and `ewma` share.
 
+use std::sync::Arc;
+
+use crate::seats::Seats;
+use crate::sync::{AtomicU64, Ordering};
 use crate::turns::Entry;
 
 /// The urn servers are drawn from, each as often as its weight says.
 #[derive(Debug)]
-pub struct Urn {
-    servers: Box<[u32]>,
-    weights: Box<[u32]>,
-    /// Sums of weights up to and including each server; empty when all weights are equal.
-    sums: Box<[u64]>,
-    total: u64,
+pub(crate) struct Urn {
+    seats: Arc<Seats>,
+    /// Sums of weights, as a Fenwick tree: at `i - 1` the sum of as many weights, up to the `i`th one, as the lowest bit of `i` says. A
+    /// weight that changes is in as many of them as a draw looks at.
+    sums: Box<[AtomicU64]>,
+    /// Sum of all weights; 0 while they are equal, and nothing is to be looked up.
+    total: AtomicU64,
 }
 
 /// A reproducible source of draws, seeded by the caller for each request: this crate has no entropy of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Draws(u64);
+pub(crate) struct Draws(u64);
 
 impl Draws {
     pub fn new(seed: u64) -> Draws {
@@ -35,23 +40,37 @@ impl Draws {
     }
 }
 
+/// The places behind `place` at which a sum has its weight, that one included.
+fn sums_with(place: usize, len: usize) -> impl Iterator<Item = usize> {
+    let next = |i: &usize| Some(i + (i & i.wrapping_neg()));
+    std::iter::successors(Some(place + 1), next).take_while(move |&i| i <= len).map(|i| i - 1)
+}
+
 impl Urn {
-    pub fn new(entries: &[Entry]) -> Urn {
-        let equal = entries.windows(2).all(|w| w[0].weight == w[1].weight);
-        let mut total = 0;
-        let sums: Vec<u64> = entries
-            .iter()
-            .map(|e| {
-                total += u64::from(e.weight);
-                total
-            })
-            .collect();
-        Urn {
-            servers: entries.iter().map(|e| e.server).collect(),
-            weights: entries.iter().map(|e| e.weight).collect(),
-            sums: if equal { Box::default() } else { sums.into_boxed_slice() },
-            total,
+    pub fn new(seats: &Arc<Seats>) -> Urn {
+        let mut sums: Vec<u64> = seats.iter().map(|entry| u64::from(entry.weight)).collect();
+        let is_equal = sums.windows(2).all(|pair| pair[0] == pair[1]);
+        for place in 0..sums.len() {
+            if let Some(next) = sums_with(place, sums.len()).nth(1) {
+                sums[next] += sums[place];
+            }
         }
+        Urn {
+            seats: Arc::clone(seats),
+            sums: sums.into_iter().map(AtomicU64::new).collect(),
+            total: AtomicU64::new(if is_equal { 0 } else { seats.total_weight() }),
+        }
+    }
+
+    /// The server at a place gets another weight: to be called before its seat is told. Who draws meanwhile may see some sums of
+    /// before and some of now.
+    pub fn reweigh(&self, place: usize, weight: u32) {
+        let (before, weight) = (u64::from(self.seats.at(place).weight), u64::from(weight));
+        for at in sums_with(place, self.sums.len()) {
+            let sum = self.sums[at].load(Ordering::Relaxed);
+            self.sums[at].store(sum - before + weight, Ordering::Relaxed);
+        }
+        self.total.store(self.seats.total_weight() - before + weight, Ordering::Relaxed);
     }
 
     /// Draws `draws` servers that `refuse` accepts and gives the best of them, as `beats` says of two. `None` when every server
@@ -63,15 +82,15 @@ impl Urn {
         mut refuse: impl FnMut(u32) -> bool,
         beats: impl Fn(Entry, Entry) -> bool,
     ) -> Option<u32> {
-        if self.servers.is_empty() {
+        if self.seats.len() == 0 {
             return None;
         }
         let better = |one: usize, kept: Option<usize>| match kept {
-            Some(kept) if !beats(self.entry(one), self.entry(kept)) => kept,
+            Some(kept) if !beats(self.seats.at(one), self.seats.at(kept)) => kept,
             _ => one,
         };
         // Above the number of servers more draws change nothing but the time they take.
-        let draws = draws.clamp(1, 2 * self.servers.len() as u32);
+        let draws = draws.clamp(1, 2 * self.seats.len() as u32);
         let mut best: Option<usize> = None;
         for _ in 0..draws {
             let mut drawn = self.draw(source);
@@ -79,33 +98,41 @@ impl Urn {
             if best == Some(drawn) {
                 drawn = self.draw(source);
             }
-            if !refuse(self.servers[drawn]) {
+            if !refuse(self.seats.at(drawn).server) {
                 best = Some(better(drawn, best));
             }
         }
         if best.is_none() {
             // Every draw was refused: look at all, from a random place.
-            let start = source.below(self.servers.len() as u64) as usize;
-            for step in 0..self.servers.len() {
-                let at = (start + step) % self.servers.len();
-                if !refuse(self.servers[at]) {
+            let start = source.below(self.seats.len() as u64) as usize;
+            for step in 0..self.seats.len() {
+                let at = (start + step) % self.seats.len();
+                if !refuse(self.seats.at(at).server) {
                     best = Some(better(at, best));
                 }
             }
         }
-        best.map(|best| self.servers[best])
-    }
-
-    fn entry(&self, at: usize) -> Entry {
-        Entry { server: self.servers[at], weight: self.weights[at] }
+        best.map(|best| self.seats.at(best).server)
     }
 
     fn draw(&self, source: &mut Draws) -> usize {
-        if self.sums.is_empty() {
-            return source.below(self.servers.len() as u64) as usize;
+        let total = self.total.load(Ordering::Relaxed);
+        if total == 0 {
+            return source.below(self.seats.len() as u64) as usize;
         }
-        let ticket = source.below(self.total);
-        self.sums.partition_point(|&sum| sum <= ticket)
+        let (mut ticket, mut place) = (source.below(total), 0);
+        let mut step = self.sums.len().next_power_of_two();
+        while step > 0 {
+            if let Some(sum) = self.sums.get(place + step - 1).map(|sum| sum.load(Ordering::Relaxed))
+                && sum <= ticket
+            {
+                ticket -= sum;
+                place += step;
+            }
+            step /= 2;
+        }
+        // Beyond the last one is who saw another total than sums.
+        place.min(self.seats.len() - 1)
     }
 }
 
@@ -116,9 +143,10 @@ mod tests {
     fn urn(weights: &[u32]) -> Urn {
         let entries: Vec<_> =
             weights.iter().enumerate().map(|(i, &weight)| Entry { server: i as u32, weight }).collect();
-        Urn::new(&entries)
+        Urn::new(&Arc::new(Seats::new(&entries)))
     }
 
+    /// As often as weights say, those of the start and those that they are changed to.
     #[test]
     fn one_draw_follows_weights() {
         let urn = urn(&[1, 3, 4]);

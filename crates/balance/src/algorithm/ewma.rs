@@ -1,6 +1,6 @@
 //! `ewma` (ours): of two servers that are [drawn](crate::urn), the one that is [thought](crate::estimates) to answer first.
 
-use super::{Algorithm, Choice, Choose, Traits, Usable, Written};
+use super::{Algorithm, Choice, Choose, NewWeight, Traits, Usable, Written};
 use crate::balancer::ServerView;
 use crate::urn::{Draws, Urn};
 
@@ -15,7 +15,7 @@ pub(crate) struct Ewma(Urn);
 
 impl Ewma {
     pub fn new(usable: &Usable<'_>) -> Ewma {
-        Ewma(Urn::new(usable.entries))
+        Ewma(Urn::new(usable.seats))
     }
 }
 
@@ -26,5 +26,10 @@ impl Choose for Ewma {
         let load = |server| choice.load(server);
         let mut source = Draws::new(choice.cx.random);
         choice.estimates.pick(&self.0, &mut source, choice.cx.now_us, refuse, load)
+    }
+
+    fn reweigh(&self, change: &NewWeight<'_>) -> bool {
+        self.0.reweigh(change.place, change.weight);
+        true
     }
 }

@@ -1,6 +1,6 @@
 //! `first`: of the servers in the order of their numbers, the first one that has a free slot.
 
-use super::{Algorithm, Choice, Choose, Traits, Usable, Written};
+use super::{Algorithm, Choice, Choose, NewWeight, Traits, Usable, Written};
 use crate::balancer::ServerView;
 
 pub(super) const TRAITS: Traits =
@@ -22,5 +22,9 @@ impl Choose for First {
     #[inline]
     fn pick<V: ServerView>(&self, choice: &Choice<'_, V>) -> Option<u32> {
         self.0.iter().copied().find(|&server| !choice.refuses(server))
+    }
+    /// Weights do not matter.
+    fn reweigh(&self, _change: &NewWeight<'_>) -> bool {
+        true
     }
 }

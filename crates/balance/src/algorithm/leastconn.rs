@@ -1,6 +1,6 @@
 //! `leastconn`: the server with the least load for its weight. Who that is, a [tournament](crate::tournament) always knows.
 
-use super::{Algorithm, Choice, Choose, Traits, Usable, Written};
+use super::{Algorithm, Choice, Choose, NewWeight, Traits, Usable, Written};
 use crate::balancer::ServerView;
 
 pub(super) const TRAITS: Traits = Traits {
@@ -27,6 +27,10 @@ impl Choose for LeastConn {
         let best = choice.balancer.first_in_rank();
         // When that one is full or just failed, the others are compared one by one.
         best.filter(|&server| !refuse(server))
-            .or_else(|| choice.balancer.next_in_rank(&choice.plan.entries, refuse))
+            .or_else(|| choice.balancer.next_in_rank(&choice.plan.seats, refuse))
+    }
+    fn reweigh(&self, change: &NewWeight<'_>) -> bool {
+        change.balancer.set_rank(change.server, change.weight);
+        true
     }
 }

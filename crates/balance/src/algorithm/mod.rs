@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use crate::balancer::{Balancer, PickContext, Plan, ServerIndex, ServerView, Status};
 use crate::estimates::Estimates;
 use crate::hash::HashMethod;
 use crate::load::LoadNow;
+use crate::seats::Seats;
 use crate::turns::{Entry, Schedule};
 
 macro_rules! algorithms {
@@ -59,6 +61,12 @@ macro_rules! algorithms {
             fn turns(&self) -> Option<&Schedule> {
                 match self {
                     $(Method::$variant(method) => method.turns(),)*
+                }
+            }
+
+            pub fn reweigh(&self, change: &NewWeight<'_>) -> bool {
+                match self {
+                    $(Method::$variant(method) => method.reweigh(change),)*
                 }
             }
         }
@@ -162,7 +170,8 @@ impl Written {
     }
 }
 
-/// How a server is chosen from those that are usable. What it is made of is made anew whenever one of them changes.
+/// How a server is chosen from those that are usable. What it is made of is made anew whenever one of them changes by more than its
+/// weight.
 trait Choose: Debug {
     /// The server, if any can take the request.
     fn pick<V: ServerView>(&self, choice: &Choice<'_, V>) -> Option<u32>;
@@ -171,12 +180,30 @@ trait Choose: Debug {
     fn turns(&self) -> Option<&Schedule> {
         None
     }
+
+    /// Goes on with another weight of a server. False when it has to be made anew.
+    fn reweigh(&self, _change: &NewWeight<'_>) -> bool {
+        false
+    }
+}
+
+/// A server gets another weight.
+pub(crate) struct NewWeight<'a> {
+    pub balancer: &'a Balancer,
+    /// The servers that it is one of. There it has the weight of before yet.
+    pub seats: &'a Arc<Seats>,
+    pub place: usize,
+    pub server: u32,
+    /// In 16ths, above 0.
+    pub weight: u32,
 }
 
 /// What there is to make a [`Method`] of.
 pub(crate) struct Usable<'a> {
     /// The servers that requests are balanced to, in the order of the configuration, with their weights.
     pub entries: &'a [Entry],
+    /// The same, as their weights change later.
+    pub seats: &'a Arc<Seats>,
     /// All servers, by number.
     pub servers: &'a [Status],
     /// Numbers of servers in the order in which they became usable.
@@ -238,17 +265,17 @@ impl<V: ServerView> Choice<'_, V> {
     /// The next turn that is not refused.
     #[inline]
     fn take_turn(&self, turns: &Schedule) -> Option<u32> {
-        let entries = &self.plan.entries;
+        let seats = &self.plan.seats;
         // A refused turn is lost, which keeps the others' shares right. After a few in a row, ask everybody once.
-        for _ in 0..2 * entries.len().min(32) {
+        for _ in 0..2 * seats.len().min(32) {
             let server = turns.next()?;
             if !self.refuses(server) {
                 return Some(server);
             }
         }
         let start = turns.next()?;
-        let from = entries.iter().position(|e| e.server == start).unwrap_or(0);
-        let all = entries.iter().cycle().skip(from).take(entries.len());
-        all.map(|e| e.server).find(|&server| !self.refuses(server))
+        let from = seats.place(start).unwrap_or(0);
+        let all = (from..seats.len()).chain(0..from);
+        all.map(|place| seats.at(place).server).find(|&server| !self.refuses(server))
     }
 }

@@ -1,6 +1,6 @@
 //! `random`: of some servers that are [drawn](crate::urn), the one with the least load for its weight.
 
-use super::{Algorithm, Choice, Choose, Traits, Usable, Written};
+use super::{Algorithm, Choice, Choose, NewWeight, Traits, Usable, Written};
 use crate::balancer::{ServerIndex, ServerView};
 use crate::load::LoadNow;
 use crate::turns::Entry;
@@ -30,7 +30,7 @@ pub(crate) struct Random {
 
 impl Random {
     pub fn new(usable: &Usable<'_>, draws: u32) -> Random {
-        Random { urn: Urn::new(usable.entries), draws }
+        Random { urn: Urn::new(usable.seats), draws }
     }
 }
 
@@ -41,6 +41,11 @@ impl Choose for Random {
         let rate = |server| choice.cx.servers.rate(ServerIndex(server));
         let beats = |a, b| less_busy(a, b, |server| choice.load(server), rate);
         self.urn.pick(self.draws, &mut Draws::new(choice.cx.random), refuse, beats)
+    }
+
+    fn reweigh(&self, change: &NewWeight<'_>) -> bool {
+        self.urn.reweigh(change.place, change.weight);
+        true
     }
 }
 
@@ -62,9 +67,12 @@ fn less_busy(a: Entry, b: Entry, load: impl Fn(u32) -> LoadNow, rate: impl Fn(u3
 mod tests {
     use super::*;
     use crate::load::Load;
+    use crate::seats::Seats;
+    use std::sync::Arc;
 
     fn urn_of(servers: u32) -> Urn {
-        Urn::new(&(0..servers).map(|server| Entry { server, weight: 1 }).collect::<Vec<_>>())
+        let entries: Vec<_> = (0..servers).map(|server| Entry { server, weight: 1 }).collect();
+        Urn::new(&Arc::new(Seats::new(&entries)))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `roundrobin`: servers take turns, each as often as its weight says.
 
-use super::{Algorithm, Choice, Choose, Traits, Usable, Written};
+use super::{Algorithm, Choice, Choose, NewWeight, Traits, Usable, Written};
 use crate::balancer::ServerView;
 use crate::turns::Schedule;
 
@@ -24,5 +24,9 @@ impl Choose for RoundRobin {
 
     fn turns(&self) -> Option<&Schedule> {
         Some(&self.0)
+    }
+    fn reweigh(&self, change: &NewWeight<'_>) -> bool {
+        self.0.reweigh(change.seats, change.place, change.weight);
+        true
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Algorithm, Choice, Choose, Traits, Usable, Written};
+use super::{Algorithm, Choice, Choose, NewWeight, Traits, Usable, Written};
 use crate::balancer::ServerView;
 
 pub(super) const TRAITS: Traits = Traits {
@@ -26,5 +26,9 @@ impl Choose for Sticky {
     #[inline]
     fn pick<V: ServerView>(&self, choice: &Choice<'_, V>) -> Option<u32> {
         self.0.iter().copied().find(|&server| !choice.avoids(server))
+    }
+    /// Weights do not matter.
+    fn reweigh(&self, _change: &NewWeight<'_>) -> bool {
+        true
     }
 }

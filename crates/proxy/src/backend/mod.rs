@@ -448,9 +448,12 @@ impl Backend {
 
     /// Changes a server's weight, 0 to 256.
     pub fn set_weight(&self, server: ServerId, weight: u32) {
-        self.servers.at(server.0 as usize).weight.store(weight, Ordering::SeqCst);
+        let before = self.servers.at(server.0 as usize).weight.swap(weight, Ordering::SeqCst);
         self.balancer.set_weight(ServerIndex(server.0), weight);
-        self.count_usable();
+        // Counting looks at all servers.
+        if (before == 0) != (weight == 0) {
+            self.count_usable();
+        }
         self.serve_queue(ServerIndex(server.0));
     }
 

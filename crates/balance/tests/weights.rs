@@ -1,0 +1,223 @@
+//! Weights that change while servers are chosen: what each gets then, and what a change costs.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use thalweg_balance::*;
+
+fn balancer(algorithm: Algorithm, weights: &[u32]) -> Balancer {
+    let specs: Vec<_> = (1..).zip(weights).map(|(uid, &weight)| ServerSpec::new(uid, weight)).collect();
+    Balancer::new(Settings { algorithm, ..Settings::default() }, &specs)
+}
+
+/// Random numbers, the same ones each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u32) -> u32 {
+        (self.roll() % u64::from(bound)) as u32
+    }
+
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 24
+    }
+}
+
+/// One view of a balancer, and the numbers that it draws by.
+struct Client<'b> {
+    balancer: &'b Balancer,
+    view: View,
+    dice: Dice,
+}
+
+impl Client<'_> {
+    fn new(balancer: &Balancer) -> Client<'_> {
+        Client { balancer, view: View::default(), dice: Dice(7) }
+    }
+
+    fn pick(&mut self) -> usize {
+        let random = self.dice.roll() << 24 ^ self.dice.roll();
+        let cx = PickContext { servers: &NeverFull, avoid: None, random, now_us: 0 };
+        self.balancer.pick(&mut self.view, None, &cx).expect("a server").0 as usize
+    }
+
+    /// How often each of so many servers is chosen.
+    fn shares(&mut self, servers: usize, picks: u32) -> Vec<u32> {
+        let mut shares = vec![0; servers];
+        (0..picks).for_each(|_| shares[self.pick()] += 1);
+        shares
+    }
+}
+
+/// Whatever was changed before, a while later each server has as many turns of a round as its weight says.
+#[test]
+fn turns_are_exact_again_after_any_changes() {
+    let mut dice = Dice(1);
+    for play in 0..200 {
+        let servers = 2 + dice.below(9) as usize;
+        let mut weights: Vec<u32> = (0..servers).map(|_| 1 + dice.below(20)).collect();
+        let balancer = balancer(Algorithm::RoundRobin, &weights);
+        let mut client = Client::new(&balancer);
+        for _ in 0..dice.below(8) {
+            client.shares(servers, dice.below(40));
+            let server = dice.below(servers as u32);
+            weights[server as usize] = 1 + dice.below(20);
+            balancer.set_weight(ServerIndex(server), weights[server as usize]);
+        }
+        let total: u32 = weights.iter().sum();
+        client.shares(servers, 20 * total);
+        assert_eq!(client.shares(servers, total), weights, "play {play}");
+        // A slow start counts in 16ths.
+        balancer.set_effective_weight(ServerIndex(0), 8 * weights[0]);
+        client.shares(servers, 100 * total);
+        let shares = client.shares(servers, 2 * total - weights[0]);
+        let expected =
+            weights.iter().enumerate().map(|(n, weight)| if n == 0 { *weight } else { 2 * weight });
+        assert_eq!(shares, expected.collect::<Vec<_>>(), "play {play}");
+    }
+}
+
+/// A change tells at once, and nobody waits for the end of a long order of turns.
+#[test]
+fn a_weight_counts_from_the_next_turn_on() {
+    let weights = [256, 1, 64];
+    let balancer = balancer(Algorithm::RoundRobin, &weights);
+    let mut client = Client::new(&balancer);
+    client.shares(3, 1000);
+    balancer.set_weight(ServerIndex(1), 256);
+    let shares = client.shares(3, 100);
+    assert!(shares[1].abs_diff(44) < 4 && shares[0].abs_diff(44) < 4, "{shares:?}");
+    balancer.set_weight(ServerIndex(0), 1);
+    let shares = client.shares(3, 100);
+    assert!(shares[0] < 4 && shares[1].abs_diff(79) < 4, "{shares:?}");
+}
+
+/// The turns that were to come come, but for the server whose weight changed.
+#[test]
+fn others_keep_their_order() {
+    let balancer = balancer(Algorithm::RoundRobin, &[16; 10]);
+    let mut client = Client::new(&balancer);
+    let before: Vec<_> = (0..3).map(|_| client.pick()).collect();
+    assert_eq!(before, [0, 1, 2]);
+    balancer.set_weight(ServerIndex(5), 32);
+    let after: Vec<_> = (0..22).map(|_| client.pick()).filter(|&server| server != 5).collect();
+    assert!(
+        after.iter().enumerate().all(|(at, &server)| server == [3, 4, 6, 7, 8, 9, 0, 1, 2][at % 9]),
+        "{after:?}"
+    );
+}
+
+/// With a change before each pick everybody gets a share.
+#[test]
+fn nobody_starves_while_weights_change() {
+    const SERVERS: u32 = 50;
+    for algorithm in [Algorithm::RoundRobin, Algorithm::Random { draws: 1 }] {
+        let balancer = balancer(algorithm, &[100; SERVERS as usize]);
+        let (mut client, mut dice) = (Client::new(&balancer), Dice(3));
+        let mut shares = [0; SERVERS as usize];
+        for _ in 0..200 * SERVERS {
+            balancer.set_weight(ServerIndex(dice.below(SERVERS)), 50 + dice.below(100));
+            shares[client.pick()] += 1;
+        }
+        assert!(shares.iter().all(|share| (120..300).contains(share)), "{algorithm:?}: {shares:?}");
+    }
+}
+
+#[test]
+fn drawn_servers_follow_their_weights() {
+    for algorithm in [Algorithm::Random { draws: 1 }, Algorithm::Ewma] {
+        let balancer = balancer(algorithm, &[1; 7]);
+        let mut client = Client::new(&balancer);
+        client.pick();
+        let weights = [1, 2, 3, 4, 10, 20, 60];
+        (0..).zip(weights).for_each(|(server, weight)| balancer.set_weight(ServerIndex(server), weight));
+        assert_eq!(balancer.total_weight(&mut View::default()), 1600);
+        let shares = client.shares(7, 100_000);
+        if algorithm == Algorithm::Ewma {
+            assert!(shares.is_sorted(), "{shares:?}");
+            continue;
+        }
+        for (share, weight) in shares.iter().zip(weights) {
+            assert!(share.abs_diff(1000 * weight) < 50 + 30 * weight, "{shares:?}");
+        }
+    }
+}
+
+/// Also of a server that stands behind the others for a moment.
+#[test]
+fn ranks_follow_weights() {
+    let balancer = balancer(Algorithm::LeastConn, &[1, 1, 1]);
+    let mut client = Client::new(&balancer);
+    client.pick();
+    assert!(balancer.put_last(ServerIndex(2)));
+    balancer.set_weight(ServerIndex(1), 3);
+    balancer.set_weight(ServerIndex(2), 10);
+    let mut fill = |picks| {
+        for _ in 0..picks {
+            balancer.conn_started(ServerIndex(client.pick() as u32));
+        }
+        (0..3).map(|n| balancer.load(ServerIndex(n)).served()).collect::<Vec<_>>()
+    };
+    assert_eq!(fill(40), [10, 30, 0]);
+    balancer.put_back(ServerIndex(2));
+    assert_eq!(fill(100), [10, 30, 100]);
+}
+
+/// With 10,000 servers: a change that looked at each of them took hundreds of times as long.
+#[test]
+fn many_servers_cost_a_change_little() {
+    const SERVERS: u32 = 10_000;
+    for algorithm in [
+        Algorithm::RoundRobin,
+        Algorithm::LeastConn,
+        Algorithm::Random { draws: 2 },
+        Algorithm::Ewma,
+        Algorithm::StaticRr,
+        Algorithm::MapBased,
+    ] {
+        let balancer = balancer(algorithm, &[100; SERVERS as usize]);
+        let mut client = Client::new(&balancer);
+        let began = Instant::now();
+        for change in 0..SERVERS {
+            balancer.set_weight(ServerIndex(change * 7919 % SERVERS), 50 + change % 100);
+            client.pick();
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{algorithm:?}: {:?}", began.elapsed());
+    }
+}
+
+/// Threads take turns while weights change; when they no longer do, each turn is given once.
+#[test]
+fn turns_are_exact_again_with_threads() {
+    const THREADS: u32 = 4;
+    let balancer = balancer(Algorithm::RoundRobin, &[4, 2, 1]);
+    let shares: [AtomicU32; 3] = std::array::from_fn(|_| AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let balancer = &balancer;
+            scope.spawn(move || {
+                let mut client = Client::new(balancer);
+                for step in 0..20_000 {
+                    client.pick();
+                    if step % 100 == 0 {
+                        balancer.set_weight(ServerIndex((thread + step) % 3), 1 + step % 7);
+                    }
+                }
+            });
+        }
+    });
+    (0..).zip([5, 1, 4]).for_each(|(server, weight)| balancer.set_weight(ServerIndex(server), weight));
+    Client::new(&balancer).shares(3, 1000);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let mut client = Client::new(&balancer);
+                for (all, mine) in shares.iter().zip(client.shares(3, 10_000)) {
+                    all.fetch_add(mine, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(shares.map(AtomicU32::into_inner), [20_000, 4_000, 16_000]);
+}
