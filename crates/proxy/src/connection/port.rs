@@ -91,6 +91,19 @@ impl Port {
         append(&mut self.input, buf)
     }
 
+    /// The same for what must not be lost, as the message goes on whatever becomes of the buffers: where there is none, outside of
+    /// their limit, which takes no more memory than the two that are given back.
+    pub fn keep(&mut self, buf: Buf) {
+        let kept = match self.input.take() {
+            Some(old) if !old.is_empty() => {
+                join(old, &buf, |needed| Buf::for_keeping(needed).or_else(|| Some(Buf::large(needed))))
+            }
+            _ => Ok(buf),
+        };
+        debug_assert!(kept.is_ok());
+        self.input = kept.ok();
+    }
+
     /// Receives once. An empty buffer is the end of what the peer sends, and is remembered.
     pub fn poll_recv(&mut self) -> Poll<io::Result<Buf>> {
         self.poll_recv_up_to(RECV_MAX)
@@ -306,7 +319,7 @@ impl Port {
             later
         });
         self.input = Some(match later {
-            Some(later) if !later.is_empty() => join(body, &later)?,
+            Some(later) if !later.is_empty() => join(body, &later, Buf::for_keeping)?,
             _ => body,
         });
         self.begin_body(framing, options);
@@ -326,13 +339,13 @@ pub fn append(input: &mut Option<Buf>, buf: Buf) -> Result<(), BodyError> {
     match input.take() {
         None => *input = Some(buf),
         Some(old) if old.is_empty() => *input = Some(buf),
-        Some(old) => *input = Some(join(old, &buf)?),
+        Some(old) => *input = Some(join(old, &buf, Buf::for_keeping)?),
     }
     Ok(())
 }
 
-/// `old` with the bytes of `new` behind it, in memory of this thread's own.
-fn join(mut old: Buf, new: &[u8]) -> Result<Buf, BodyError> {
+/// `old` with the bytes of `new` behind it, in memory of this thread's own; where `old` has no room, in that of `make`.
+fn join(mut old: Buf, new: &[u8], make: impl FnOnce(usize) -> Option<Buf>) -> Result<Buf, BodyError> {
     if !old.is_from_ring() {
         if old.spare() < new.len() {
             old.compact();
@@ -342,7 +355,7 @@ fn join(mut old: Buf, new: &[u8]) -> Result<Buf, BodyError> {
         }
     }
     let needed = old.len() + new.len();
-    let mut joined = Buf::for_keeping(needed).ok_or(BodyError::NoBuffer)?;
+    let mut joined = make(needed).ok_or(BodyError::NoBuffer)?;
     let fits = joined.extend_from_slice(&old).is_ok() && joined.extend_from_slice(new).is_ok();
     if fits { Ok(joined) } else { Err(BodyError::NoBuffer) }
 }

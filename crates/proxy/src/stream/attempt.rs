@@ -385,7 +385,7 @@ fn came_for_nothing(client: &mut Port) -> bool {
     }
     // What it said, if anything, lies before its end.
     match client.poll_recv() {
-        Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(client.append(buf)),
+        Poll::Ready(Ok(buf)) if !buf.is_empty() => client.keep(buf),
         _ => {}
     }
     client.eof && !client.has_input()

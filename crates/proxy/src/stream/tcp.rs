@@ -158,7 +158,7 @@ async fn receive_what_is_there(stream: &mut Stream<'_>) {
             return;
         }
         match stream.client.poll_recv() {
-            Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(stream.client.append(buf)),
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => stream.client.keep(buf),
             Poll::Ready(end) => note_end(stream, end.is_err()),
             Poll::Pending if again => thalweg_runtime::yield_now().await,
             Poll::Pending => {}

@@ -4,7 +4,6 @@
 use std::task::Poll;
 
 use thalweg_http::HeaderId;
-use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::timer;
 
@@ -86,7 +85,10 @@ pub async fn more_of_client(stream: &mut Stream<'_>, deadline: Option<u64>) -> M
     }
     let over = timer::Deadline(deadline);
     std::future::poll_fn(|_| match client.poll_recv() {
-        Poll::Ready(Ok(buf)) if !buf.is_empty() => Poll::Ready(added(client, buf)),
+        Poll::Ready(Ok(buf)) if !buf.is_empty() => {
+            client.keep(buf);
+            Poll::Ready(More::Came)
+        }
         Poll::Ready(end) => {
             client.eof = true;
             // What became of a request is found out by who forwards it.
@@ -98,18 +100,13 @@ pub async fn more_of_client(stream: &mut Stream<'_>, deadline: Option<u64>) -> M
     .await
 }
 
-fn added(port: &mut Port, buf: Buf) -> More {
-    if port.append(buf).is_ok() { More::Came } else { More::Over }
-}
-
 /// Looks once whether the client is still there, after its body was buffered.
 fn look_for_end(client: &mut Port) {
     if client.eof || client.has_whole_body() {
         return;
     }
     match client.poll_recv() {
-        // What does not fit is found missing when the body is forwarded.
-        Poll::Ready(Ok(buf)) if !buf.is_empty() => drop(client.append(buf)),
+        Poll::Ready(Ok(buf)) if !buf.is_empty() => client.keep(buf),
         Poll::Ready(_) => client.eof = true,
         Poll::Pending => {}
     }
@@ -178,7 +175,10 @@ pub async fn more_of_server<'a>(
             }
         }
         match server.poll_recv() {
-            Poll::Ready(Ok(buf)) if !buf.is_empty() => Poll::Ready(added(server, buf)),
+            Poll::Ready(Ok(buf)) if !buf.is_empty() => {
+                server.keep(buf);
+                Poll::Ready(More::Came)
+            }
             // How it ended is found out by who forwards it.
             Poll::Ready(end) => {
                 if let (Some(up), true) = (up.as_deref_mut(), end.is_err()) {

@@ -93,7 +93,7 @@ impl StreamsPlan {
         }
         if random.chance(50) {
             // Then bodies are larger than what may be on its way.
-            let (window, shared) = (random.pick(&[200, 4_000, 16_384]), random.pick(&[4_000, 40_000]));
+            let (window, shared) = (random.pick(&[600, 4_000, 16_384]), random.pick(&[4_000, 40_000]));
             text.push_str("global\n");
             for side in ["fe", "be"] {
                 _ = writeln!(
