@@ -37,6 +37,8 @@ pub static COMMANDS: &[Command] = &[
 
 /// Entries that are looked at before others get their turn.
 const AT_ONCE: u32 = 1000;
+/// To take an entry away costs as much as to look at so many.
+const REMOVAL_COSTS: u32 = 10;
 
 /// Where the numbers of entries begin: scripts expect the shape of an address, and no entry may have the number of another
 /// table's.
@@ -434,14 +436,18 @@ async fn clear(call: Call<'_>) -> io::Result<Reply> {
         Ok(conditions) => conditions,
         Err(reply) => return Ok(reply),
     };
+    let mut cost = 0;
     for number in 0..table.numbers() {
+        cost += 1;
         if let Some(entry) = table.entry_at(number)
             && conditions.iter().all(|condition| condition.is_met(&entry.values(), now_ms))
-        {
             // Who is tracked stays.
-            table.remove(entry);
+            && table.remove(entry)
+        {
+            cost += REMOVAL_COSTS;
         }
-        if number % AT_ONCE == AT_ONCE - 1 {
+        if cost >= AT_ONCE {
+            cost = 0;
             give_way().await;
         }
     }
