@@ -282,6 +282,6 @@ mod tests {
             size_of::<F>()
         }
         let size = size_of_future(Checker::converse);
-        assert!(size <= 1088, "{size} bytes");
+        assert!(size <= 1024, "{size} bytes");
     }
 }

@@ -109,40 +109,15 @@ impl Checker {
                         (io, _seat, is_reused) = (Some(idle), its, true);
                         continue;
                     }
-                    let now = self.backend().identity(server);
-                    let found = match self.what {
-                        What::Health => address(&now, &connect, port),
-                        What::Agent => agent_address(&now),
-                    };
-                    let Some(address) = found else {
-                        return Some(conversation.failed("no address to connect to"));
-                    };
                     if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
                         deadline = clock::now_ms() + limit.min(inter);
                     }
-                    let via = self.socks_proxy(server, &connect);
-                    if via.is_some() && !matches!(address.to_std(), Some(SocketAddr::V4(_))) {
-                        return Some(conversation.failed(&socks_words(&SocksError::Address)));
-                    }
-                    // Made apart, so that the options are gone while it is waited for.
-                    let attempt = Stream::connect(via.as_ref().unwrap_or(&address), &options(proxy, server));
-                    let to = via.and_then(|_| address.to_std());
-                    drop(address);
-                    match timeout_at(Some(deadline), attempt).await {
-                        Err(_elapsed) => return Some(conversation.timed_out()),
-                        Ok(Err(error)) => return Some(conversation.failed(&system_words(&error))),
-                        Ok(Ok(stream)) => {
-                            conversation.connected();
-                            let header = self.proxy_header(&connect, (&stream, to), &mut evaluator);
-                            let first = (to, header);
-                            match self
-                                .introduce(server, conversation, &connect, stream, first, deadline)
-                                .await
-                            {
-                                Ok(transport) => io = Some(transport),
-                                Err(verdict) => return Some(verdict),
-                            }
-                        }
+                    let asked = (connect, port);
+                    let to = (proxy, server);
+                    // Boxed: it is soon over, and what it needs is not held while the check goes on.
+                    match pool::boxed(self.connect(conversation, &mut evaluator, to, asked, deadline)).await {
+                        Ok(transport) => io = Some(transport),
+                        Err(verdict) => return Some(verdict),
                     }
                     if let Some(limit) = proxy.timeouts.check {
                         deadline = clock::now_ms() + limit;
@@ -172,6 +147,43 @@ impl Checker {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// Makes the connection that a check asks for.
+    async fn connect(
+        &self,
+        conversation: &mut Conversation,
+        evaluator: &mut Evaluator<'_>,
+        (proxy, server): (&Proxy, &Server),
+        (connect, port): (Connect, Option<u16>),
+        deadline: u64,
+    ) -> Result<Transport, Verdict> {
+        let now = self.backend().identity(server);
+        let found = match self.what {
+            What::Health => address(&now, &connect, port),
+            What::Agent => agent_address(&now),
+        };
+        let Some(address) = found else {
+            return Err(conversation.failed("no address to connect to"));
+        };
+        let via = self.socks_proxy(server, &connect);
+        if via.is_some() && !matches!(address.to_std(), Some(SocketAddr::V4(_))) {
+            return Err(conversation.failed(&socks_words(&SocksError::Address)));
+        }
+        // Made apart, so that the options are gone while it is waited for.
+        let attempt = Stream::connect(via.as_ref().unwrap_or(&address), &options(proxy, server));
+        let to = via.and_then(|_| address.to_std());
+        drop(address);
+        match timeout_at(Some(deadline), attempt).await {
+            Err(_elapsed) => Err(conversation.timed_out()),
+            Ok(Err(error)) => Err(conversation.failed(&system_words(&error))),
+            Ok(Ok(stream)) => {
+                conversation.connected();
+                let header = self.proxy_header(&connect, (&stream, to), evaluator);
+                let first = (to, header);
+                self.introduce(server, conversation, &connect, stream, first, deadline).await
             }
         }
     }
