@@ -143,7 +143,7 @@ impl SockAddr {
                 // SAFETY: as above.
                 let sun = unsafe { &*(&raw const raw.storage).cast::<libc::sockaddr_un>() };
                 let len = (raw.len as usize).saturating_sub(size_of::<libc::sa_family_t>()).min(108);
-                let name: Vec<u8> = sun.sun_path[..len].iter().map(|c| c.cast_unsigned()).collect();
+                let name: Vec<u8> = sun.sun_path[..len].iter().map(|c| c.to_ne_bytes()[0]).collect();
                 match name.split_first() {
                     None => SockAddr::unnamed(),
                     Some((0, rest)) => SockAddr::Abstract(rest.into()),
@@ -169,7 +169,7 @@ fn fill_unix(raw: &mut ConnectAddress, name: &[u8], is_abstract: bool) -> std::i
     sun.sun_family = libc::AF_UNIX as u16;
     let skip = usize::from(is_abstract);
     for (to, from) in sun.sun_path[skip..].iter_mut().zip(name) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     // A path is counted with the zero byte that ends it, an abstract name with the one that starts it.
     raw.len =
