@@ -2,9 +2,12 @@
 
 mod support;
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use support::h2::Client;
 use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok, reference};
@@ -483,11 +486,17 @@ fn counting_server(head: &'static str) -> (Server, Arc<AtomicUsize>) {
 }
 
 /// A proxy before such a server.
-fn limited(io: Io, program: Option<&Path>, threads: u32, lines: &str, server: &Server, words: &str) -> Proxy {
+fn limited(
+    io: Io,
+    program: Option<&Path>,
+    threads: u32,
+    lines: &str,
+    server: SocketAddr,
+    words: &str,
+) -> Proxy {
     let text = format!(
         "global\nnbthread {threads}\ndefaults\nmode http\ntimeout connect 2s\ntimeout client 20s\ntimeout server 20s\n\
-         frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\n{lines}\nserver a {} pool-low-conn 100 {words}\n",
-        server.addr
+         frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\n{lines}\nserver a {server} pool-low-conn 100 {words}\n"
     );
     match program {
         Some(program) => Setup::file(&text).program(program).start(io),
@@ -501,7 +510,7 @@ fn idle_connections_make_room_below_a_strict_limit() {
     let play = |io: Io, program: Option<&Path>, words: &str, most: usize| {
         let (server, open) = counting_server("200 OK");
         let words = format!("pool-conn-name path maxconn 2 {words}");
-        let proxy = limited(io, program, 1, "http-reuse always", &server, &words);
+        let proxy = limited(io, program, 1, "http-reuse always", server.addr.into(), &words);
         for n in 0..4 {
             let answer = proxy.ask(&format!("GET /{n} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
             assert_eq!(answer.text(), n.to_string(), "over {io}");
@@ -523,7 +532,7 @@ fn idle_connections_make_room_below_a_strict_limit() {
 fn sessions_make_room_below_a_strict_limit() {
     each_driver(|io| {
         let (server, _) = counting_server("200 OK");
-        let proxy = limited(io, None, 1, "http-reuse never", &server, "maxconn 1 strict-maxconn");
+        let proxy = limited(io, None, 1, "http-reuse never", server.addr.into(), "maxconn 1 strict-maxconn");
         let mut first = proxy.connect();
         first.send(GET);
         assert_eq!(first.response().text(), "0");
@@ -535,7 +544,7 @@ fn sessions_make_room_below_a_strict_limit() {
     });
     each_driver(|io| {
         let (server, _) = counting_server("401 Who\r\nWWW-Authenticate: NTLM");
-        let proxy = limited(io, None, 1, "retries 0", &server, "maxconn 1 strict-maxconn");
+        let proxy = limited(io, None, 1, "retries 0", server.addr.into(), "maxconn 1 strict-maxconn");
         let mut first = proxy.connect();
         first.send(GET);
         assert_eq!(first.response().text(), "0");
@@ -554,7 +563,7 @@ fn threads_make_room_for_each_other_below_a_strict_limit() {
     each_driver(|io| {
         let (server, open) = counting_server("200 OK");
         let words = "pool-conn-name path maxconn 3 strict-maxconn";
-        let proxy = limited(io, None, 2, "http-reuse always", &server, words);
+        let proxy = limited(io, None, 2, "http-reuse always", server.addr.into(), words);
         std::thread::scope(|scope| {
             for client in 0..6 {
                 let proxy = &proxy;
@@ -570,6 +579,91 @@ fn threads_make_room_for_each_other_below_a_strict_limit() {
         });
         eventually("no more than three are left", || (open.load(Ordering::SeqCst) <= 3).then_some(()));
         proxy.finish(server);
+    });
+}
+
+/// Passes connections on to another address, and knows how many were open at once. It counts when one comes, after it looked
+/// whether those before are still there: so no more are counted than there were at that moment.
+struct Turnstile {
+    addr: SocketAddr,
+    most: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Turnstile {
+    fn start(to: SocketAddr) -> Turnstile {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (most, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, stopped) = (Arc::clone(&most), Arc::clone(&stop));
+        std::thread::spawn(move || {
+            let mut open: Vec<[TcpStream; 2]> = Vec::new();
+            while !stopped.load(Ordering::SeqCst) {
+                let came = listener.accept();
+                let is_new = came.is_ok();
+                if let Ok((from, _)) = came {
+                    let pair = [from, TcpStream::connect(to).unwrap()];
+                    pair.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+                    open.push(pair);
+                }
+                open.retain(|[from, to]| pass(from, to) && pass(to, from));
+                match is_new {
+                    true => _ = counted.fetch_max(open.len(), Ordering::SeqCst),
+                    false => std::thread::sleep(Duration::from_micros(200)),
+                }
+            }
+        });
+        Turnstile { addr, most, stop }
+    }
+}
+
+impl Drop for Turnstile {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Passes on what is there; false when nothing more comes.
+fn pass(mut from: &TcpStream, mut to: &TcpStream) -> bool {
+    let mut buffer = [0; 1 << 16];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return false,
+            // A few bytes at a time, for which there is room.
+            Ok(n) => to.write_all(&buffer[..n]).unwrap_or_default(),
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Not for a moment are there more connections than a strict limit allows, whatever is spoken on them.
+#[test]
+fn a_strict_limit_is_never_exceeded() {
+    each_driver(|io| {
+        for (of_server, words) in [("", ""), ("proto h2", "proto h2")] {
+            let answers = format!(
+                "defaults\nmode http\ntimeout client 20s\nfrontend fe\nbind <@fe> {of_server}\nhttp-request return status 200\n"
+            );
+            let server = Setup::file(&answers).start(io);
+            let turnstile = Turnstile::start(server.addr("fe").into());
+            let words = format!("{words} pool-conn-name path maxconn 3 strict-maxconn");
+            let proxy = limited(io, None, 2, "http-reuse always", turnstile.addr, &words);
+            std::thread::scope(|scope| {
+                for client in 0..8 {
+                    let proxy = &proxy;
+                    scope.spawn(move || {
+                        for n in 0..40 {
+                            let target = (n * 7 + client) % 6;
+                            let request =
+                                format!("GET /{target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+                            assert_eq!(proxy.ask(&request).status, 200, "over {io}");
+                        }
+                    });
+                }
+            });
+            assert_eq!(turnstile.most.load(Ordering::SeqCst), 3, "{words} over {io}");
+        }
     });
 }
 

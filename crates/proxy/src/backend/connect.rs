@@ -582,6 +582,7 @@ impl<'a> Target<'a> {
             tos: self.key.as_ref().and_then(|key| key.tos),
             // What is closed with its response complete has nothing more to say; a TCP stream may have.
             reset_on_close: self.proxy.mode == Mode::Http,
+            prompt_close: rare.strict_maxconn,
             ..sockets::options(self.server)
         }
     }

@@ -192,6 +192,9 @@ impl Target<'_> {
     fn take_handed(&self, handed: Handed) -> Option<ServerConn> {
         let (mut io, _) = handed.wire.attach().ok()?;
         io.set_reset_on_close(true);
+        if handed.seat.is_some() {
+            io.set_prompt_close();
+        }
         let ends = ends(&io);
         self.note_use(true);
         self.count_reuse();

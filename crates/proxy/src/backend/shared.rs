@@ -220,6 +220,13 @@ fn go_on(
     (requests, admission, seat): (u32, Option<Admission>, Option<Seat>),
     counted: Counted,
 ) -> bool {
+    // What was declared last goes first: the connection, and then its seat.
+    let mut carrier = carrier;
+    if seat.is_some()
+        && let Some(wire) = carrier.port.line.wire_mut()
+    {
+        wire.set_prompt_close();
+    }
     let found = worker.instance.config.find_proxy(backend);
     let Some((proxy, server)) = found.and_then(|proxy| Some((proxy, proxy.server(server)?))) else {
         return false;
@@ -231,6 +238,7 @@ fn go_on(
     let mut kept = Kept::new(worker, (proxy, server), traits, Rc::clone(&shared.asked), counted);
     (kept.admission, kept.seat) = (admission, seat);
     if !kept.share(shared) {
+        drop(carrier);
         return false;
     }
     spawn(&CONNECTION, carry(kept, carrier));

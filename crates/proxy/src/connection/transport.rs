@@ -330,6 +330,11 @@ impl Transport {
         self.socket_mut().set_reset_on_close(on);
     }
 
+    /// See [`Stream::set_prompt_close`].
+    pub fn set_prompt_close(&mut self) {
+        self.socket_mut().set_prompt_close();
+    }
+
     /// Acknowledges at once, or with the next data.
     ///
     /// # Errors

@@ -12,7 +12,7 @@
 //! | room to send | registered with the poller when there was none for the first time | a poll when there is none |
 //! | accept | `accept4` at once when an event said so | the same, the event from a multishot poll |
 //! | last send | `send` at once, held back until the close that follows | the same |
-//! | close | at once | queued behind what is in flight, and what is in flight is cancelled |
+//! | close | at once | queued behind what is in flight, and what is in flight is cancelled; the end of a connection is said at once where that is asked for |
 //!
 //! A deadline that moves with each round needs no timer of its own for each wait: there is one timer, which stays as it is when
 //! the next wait may last longer ([`Alarm`]). What it costs is a wait that ends for nothing now and then.

@@ -107,6 +107,8 @@ bits! {
     BROKEN = 23;
     /// Events tell of room to send as well (epoll).
     OUTPUT_WATCHED = 24;
+    /// Closing it ends the connection within the call (io_uring would do so with the next poll).
+    PROMPT = 25;
 }
 
 impl Bits {

@@ -84,6 +84,8 @@ pub struct ConnectOptions {
     /// ends in order keeps its port for a minute (TIME_WAIT, RFC 9293 section 3.3.2), and with a connection per request
     /// the ports run out.
     pub reset_on_close: bool,
+    /// The connection has ended when it is closed, and not a moment later: for who counts what is open.
+    pub prompt_close: bool,
 }
 
 impl Default for ConnectOptions {
@@ -110,6 +112,7 @@ impl Default for ConnectOptions {
             send_buffer: None,
             notsent_lowat: None,
             reset_on_close: false,
+            prompt_close: false,
         }
     }
 }

@@ -307,6 +307,11 @@ impl Stream {
         if on { bits.set(Bits::ABORTIVE) } else { bits.clear(Bits::ABORTIVE) }
     }
 
+    /// As [`ConnectOptions::prompt_close`], from here on.
+    pub fn set_prompt_close(&mut self) {
+        self.record().bits.set(Bits::PROMPT);
+    }
+
     /// Prepares handing the connection to another thread: stops receives that run ahead. Ready once
     /// [`into_fd`](Self::into_fd) will succeed; waits for a send in flight.
     pub fn poll_detach(&mut self) -> Poll<()> {
@@ -496,6 +501,9 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     let s = stream.record();
     if opts.reset_on_close {
         s.bits.set(Bits::ABORTIVE);
+    }
+    if opts.prompt_close {
+        s.bits.set(Bits::PROMPT);
     }
     if opts.nodelay && !address.is_unix() && !simulated {
         s.bits.set(Bits::NODELAY_DUE);

@@ -211,6 +211,9 @@ impl Uring {
     }
 
     pub fn close(&mut self, s: &mut Socket) {
+        if s.bits.has(Bits::PROMPT) {
+            let _ = syscall::shutdown_write(s.fd);
+        }
         // In queue order: a send that was only queued is tried before it is cancelled, and the close comes last.
         for op in Op::ALL {
             self.cancel(s, op);
