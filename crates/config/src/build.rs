@@ -71,6 +71,8 @@ pub(crate) struct Cx<'a> {
     pub cli: Option<Span>,
     /// The servers of `ring` sections, with the rings' names.
     pub ring_servers: Vec<(Arc<str>, Box<Building>)>,
+    /// The name servers that are asked over streams, with the positions of their `resolvers` sections.
+    pub name_servers: Vec<(usize, Box<Building>)>,
     /// The servers of the `opentelemetry` section.
     pub collectors: Option<Box<Building>>,
     /// The `resolvers` sections and where they begin.

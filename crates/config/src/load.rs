@@ -266,6 +266,7 @@ impl<'a> Cx<'a> {
             log_forwards: Vec::new(),
             cli: None,
             ring_servers: Vec::new(),
+            name_servers: Vec::new(),
             collectors: None,
             resolvers_names: Vec::new(),
             experimental_used: false,

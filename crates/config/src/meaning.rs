@@ -22,6 +22,8 @@ pub(crate) enum Servers {
     Peers,
     /// Of `opentelemetry`.
     Collectors,
+    /// Of `resolvers`.
+    OfDns,
 }
 
 /// Words about the way to a server, and about what it is called.
@@ -76,6 +78,7 @@ impl Servers {
             Servers::OfRing => "rings",
             Servers::Peers => "peers",
             Servers::Collectors => "collectors",
+            Servers::OfDns => "DNS",
         }
     }
 
@@ -85,13 +88,17 @@ impl Servers {
             Servers::OfProxy => return true,
             Servers::OfRing => "log-proto",
             Servers::Peers => "shard",
+            // One connection carries all queries, which every limit allows.
+            Servers::OfDns => "maxconn",
             Servers::Collectors => "",
         };
         if self == Servers::Peers && word == "init-addr" {
             // Their names are looked up once, and nobody starts without the address of a peer.
             return false;
         }
+        let introduces = self == Servers::OfDns && word.starts_with("send-proxy");
         word == own
+            || introduces
             || word.starts_with("no-")
             || [REACHED, ENCRYPTED, USUAL].iter().any(|words| words.contains(&word))
     }
@@ -128,7 +135,13 @@ impl Servers {
             ));
         }
         let message = format!("'{word}' server option is unsupported there, ignoring it");
-        let mut warning = Diagnostic::warning_at(line.span_at(at), message).lead(Lead::Located);
+        let span = line.span_at(at);
+        // The reference says nothing of name servers.
+        let warning = match self {
+            Servers::OfDns => Diagnostic::notice_at(span, message),
+            _ => Diagnostic::warning_at(span, message),
+        };
+        let mut warning = warning.lead(Lead::Located);
         warning.notes.push(format!("servers of {called} are only connected to: the options that count are those of the way there and of TLS"));
         cx.diagnostics.push(warning);
         Ok(())

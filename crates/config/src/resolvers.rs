@@ -7,9 +7,10 @@ use thalweg_dns::Settings;
 use thalweg_syntax::address::{PortSpec, Transport};
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Lead, Line, Severity, Span, TimeUnit};
 
-use crate::build::Cx;
+use crate::build::{Building, Cx};
 use crate::keyword::{NoteBoxed, Outcome, fail, legal_name, not_supported, pass_over};
-use crate::model::{NameServer, Resolvers};
+use crate::meaning::Servers;
+use crate::model::{NameServer, ProxyKind, Resolvers};
 use crate::numbers::{leading, strict, time};
 use crate::proxy::small;
 use crate::resolve::address;
@@ -20,6 +21,8 @@ pub(crate) struct ResolversDraft {
     span: Span,
     /// Where each name server is declared: a file and a line.
     places: Vec<(String, u32)>,
+    /// Those that are asked over streams, as the servers of a backend of the same name.
+    servers: Box<Building>,
 }
 
 /// Where the system keeps its name servers.
@@ -53,7 +56,11 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<ResolversDraft, Box<D
         return Err(bare(fail(line, 1, message)));
     }
     cx.resolvers_names.push((Arc::clone(&name), line.span()));
-    Ok(ResolversDraft { section: empty(name), span: line.span(), places: Vec::new() })
+    let mut servers = Box::new(crate::proxy::fresh(line.span()));
+    servers.p.name = Arc::clone(&name);
+    servers.p.kind = ProxyKind::Backend;
+    servers.whose = Servers::OfDns;
+    Ok(ResolversDraft { section: empty(name), span: line.span(), places: Vec::new(), servers })
 }
 
 /// The form of messages that say where by themselves.
@@ -183,14 +190,14 @@ fn name_server(cx: &mut Cx<'_>, draft: &mut ResolversDraft, line: &Line) -> Outc
         return Err(bare(fail(line, 1, message)));
     }
     let (addr, transport) = reached(cx, line)?;
-    let stream = transport != Transport::Datagram;
-    if stream {
-        stream_options(line)?;
-    } else {
+    if transport == Transport::Datagram {
         pass_over(cx, line, 1, 2);
+    } else {
+        let is_mptcp = transport == Transport::Mptcp;
+        crate::server::of_name_server(cx, &mut draft.servers, line, addr, is_mptcp)?;
     }
     let name = cx.name(name);
-    draft.section.name_servers.push(NameServer { name, addr, stream, mptcp: transport == Transport::Mptcp });
+    draft.section.name_servers.push(NameServer { name, addr, stream: None });
     draft.places.push((cx.sources.name(line.file).to_owned(), line.number));
     Ok(())
 }
@@ -211,41 +218,6 @@ fn reached(cx: &Cx<'_>, line: &Line) -> Result<(SocketAddr, Transport), Box<Diag
 
 fn not_reached(line: &Line, what: &str) -> Box<Diagnostic> {
     not_supported(line, 2, what, "name servers are asked over UDP and TCP")
-}
-
-/// The parameters of a name server that is asked over streams. One connection carries all of its queries, which every
-/// `maxconn` allows.
-fn stream_options(line: &Line) -> Outcome {
-    let mut at = 3;
-    while at < line.words.len() {
-        match line.text(at) {
-            "maxconn" => {
-                if strict(line.text(at + 1)).is_none_or(|n| n < 0) {
-                    return Err(fail(line, at + 1, "'maxconn' expects an integer argument."));
-                }
-                at += 2;
-            }
-            word => {
-                let known = crate::keyword::find(crate::table::SERVER, word).is_some();
-                if known {
-                    return Err(not_supported(
-                        line,
-                        at,
-                        word,
-                        "name servers over TCP have no parameters but 'maxconn'",
-                    ));
-                }
-                let near = crate::keyword::near(crate::table::SERVER, word);
-                let hint = near.map_or(String::new(), |near| format!("; did you mean '{near}' maybe ?"));
-                let name = line.text(1);
-                let mut e =
-                    fail(line, at, format!("'server (null)/{name}' : unknown keyword '{word}'{hint}"));
-                e.lead = Lead::Located;
-                return Err(e);
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The name servers of a `resolv.conf(5)`, each with its line.
@@ -290,7 +262,7 @@ fn take_system(
     }
     let Some(ip) = ip else { return };
     let addr = SocketAddr::new(ip, PORT);
-    draft.section.name_servers.push(NameServer { name: cx.name(&text), addr, stream: false, mptcp: false });
+    draft.section.name_servers.push(NameServer { name: cx.name(&text), addr, stream: None });
     draft.places.push((RESOLV_CONF.to_owned(), number));
 }
 
@@ -305,7 +277,25 @@ pub(crate) fn close(cx: &mut Cx<'_>, draft: ResolversDraft) {
         );
         cx.diagnostics.push(Diagnostic::new(Severity::Warning, Lead::Bare, Some(draft.span), message));
     }
+    cx.name_servers.push((cx.config.resolvers.len(), draft.servers));
     cx.config.resolvers.push(Arc::new(draft.section));
+}
+
+/// Gives the section at a position those of its name servers that are asked over streams, whose certificates and authorities are
+/// loaded by now.
+pub(crate) fn settle(cx: &mut Cx<'_>, position: usize, mut servers: Building) {
+    // Connections to name servers are not told apart.
+    servers.pool_names.clear();
+    crate::finish::names::compile(cx, &mut servers);
+    let section = Arc::make_mut(&mut cx.config.resolvers[position]);
+    for mut server in servers.p.servers {
+        // Said to be ignored.
+        server.check = None;
+        let asked = section.name_servers.iter_mut().find(|asked| asked.name == server.name);
+        if let Some(asked) = asked {
+            asked.stream = Some(server);
+        }
+    }
 }
 
 /// Adds the section that there is without a word in the file, when the system knows name servers (manual section 5.3.2).
@@ -321,7 +311,7 @@ pub(crate) fn add_default(cx: &mut Cx<'_>) {
         let Some(ip) = ip else { continue };
         if section.name_servers.iter().all(|server| *server.name != *text) {
             let addr = SocketAddr::new(ip, PORT);
-            section.name_servers.push(NameServer { name: cx.name(&text), addr, stream: false, mptcp: false });
+            section.name_servers.push(NameServer { name: cx.name(&text), addr, stream: None });
         }
     }
     if !section.name_servers.is_empty() {

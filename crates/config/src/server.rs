@@ -135,6 +135,25 @@ pub(crate) fn without_address(cx: &mut Cx<'_>, b: &mut Building, line: &Line) ->
     push(cx, b, line, draft, name, &title)
 }
 
+/// What follows the address of a name server that is asked over streams.
+pub(crate) fn of_name_server(
+    cx: &mut Cx<'_>,
+    b: &mut Building,
+    line: &Line,
+    addr: SocketAddr,
+    is_mptcp: bool,
+) -> Outcome {
+    let title = format!("'server (null)/{}' : ", line.text(1));
+    let (mut draft, next) = start(cx, b, line, 3, &title)?;
+    draft.server.addr = ServerAddr::Tcp(addr);
+    if is_mptcp {
+        crate::server_options::rare(&mut draft).mptcp = true;
+    }
+    options(cx, line, next, &mut draft, (b.whose, Some(&title)))?;
+    let name = cx.name(line.text(1));
+    push(cx, b, line, draft, name, &title)
+}
+
 /// `server-template <prefix> <count|low-high> <addr>`
 pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     check_section(cx, b, line)?;

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use dns::{NameServer, Record, Reply, Said};
+use support::tls::Authority;
 use support::{Conn, Directory, Proxy, Server, Setup, each_driver, eventually};
 
 /// Short times, so that what is held is seen to end.
@@ -194,6 +195,54 @@ fn a_name_server_that_dies_does_no_harm_as_long_as_another_lives() {
         assert!(proxy.output().contains("(DNS timeout status)"), "{}", proxy.output());
         proxy.finish(());
     });
+}
+
+/// A name server over TCP is reached as a server would be: from an address, behind a PROXY header, over TLS, under a name.
+#[test]
+fn name_servers_over_tcp_are_reached_as_their_lines_say() {
+    let authority = Authority::new("dns");
+    let (certificate, roots) = (authority.issue("dns.test"), authority.path("ca.pem"));
+    let play = |io: support::Io, program: Option<&Path>, words: &str| {
+        let dns = NameServer::start();
+        dns.set("web.test", &["127.1.2.3"]);
+        let strict = if words.contains(" sni ") { "strict-sni" } else { "" };
+        let text = format!(
+            "global\nstats socket <@dir>/cli level admin\ndns-accept-family ipv4\nresolvers dns\nnameserver ns tcp@<@dns> {words}\n\
+             timeout resolve 100ms\ntimeout retry 100ms\nhold timeout 300ms\ndefaults\nmode http\ntimeout connect 2s\n\
+             timeout client 5s\ntimeout server 5s\n\
+             listen door\nmode tcp\nbind <@dns> accept-proxy ssl crt {certificate} {strict}\n\
+             tcp-request connection reject if !{{ src 127.0.0.7 }}\nserver d {}\n\
+             listen l\nbind <@fe>\nserver s web.test:80 resolvers dns init-addr none\n",
+            dns.addr
+        );
+        let mut setup = Setup::file(&text);
+        if let Some(program) = program {
+            setup = setup.program(program);
+        }
+        let proxy = setup.start(io);
+        let found = match words.contains("other.test") || words.is_empty() {
+            false => {
+                is(&proxy, "s", "srv_addr", "127.1.2.3");
+                dns.asked("web.test").1 > 0
+            }
+            true => {
+                eventually("five queries", || (count(&proxy, "ns", "sent") > 4).then_some(()));
+                column(&proxy, "s", "srv_addr") != "-"
+            }
+        };
+        // The stream to the name server would be left for some seconds more.
+        drop(proxy);
+        found
+    };
+    let words = format!("source 127.0.0.7 send-proxy-v2 ssl ca-file {roots} verify required");
+    let named = format!("{words} sni str(dns.test)");
+    let mismatch = format!("{words} verifyhost other.test");
+    for (words, found) in [(&*named, true), (&mismatch, false), ("", false)] {
+        each_driver(|io| assert_eq!(play(io, None, words), found, "{words} over {io}"));
+        if let Some(reference) = support::reference() {
+            assert_eq!(play("epoll", Some(&reference), words), found, "{words} with the reference");
+        }
+    }
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn place_proxies(cx: &mut Cx<'_>) {
     }
 }
 
-/// Loads what TLS needs. Peers, rings, `log-forward` sections and the CLI speak it as servers and listeners of proxies do.
+/// Loads what TLS needs. Peers, rings, name servers, `log-forward` sections and the CLI speak it as servers and listeners of proxies do.
 fn load_tls(cx: &mut Cx<'_>, proxies: &mut Vec<Building>, readable: bool) {
     let own = proxies.len();
     let collectors = cx.collectors.take();
@@ -140,6 +140,8 @@ fn load_tls(cx: &mut Cx<'_>, proxies: &mut Vec<Building>, readable: bool) {
         proxies.push(std::mem::replace(&mut *draft.building, proxy::fresh(span)));
     }
     let (rings, servers): (Vec<_>, Vec<_>) = std::mem::take(&mut cx.ring_servers).into_iter().unzip();
+    proxies.extend(servers.into_iter().map(|building| *building));
+    let (sections, servers): (Vec<_>, Vec<_>) = std::mem::take(&mut cx.name_servers).into_iter().unzip();
     proxies.extend(servers.into_iter().map(|building| *building));
     let (forwards, listens): (Vec<_>, Vec<_>) = std::mem::take(&mut cx.log_forwards).into_iter().unzip();
     proxies.extend(listens.into_iter().map(|building| *building));
@@ -160,6 +162,9 @@ fn load_tls(cx: &mut Cx<'_>, proxies: &mut Vec<Building>, readable: bool) {
     }
     for (name, servers) in rings.iter().zip(&mut guests) {
         crate::ring::settle(cx, name, servers);
+    }
+    for (position, servers) in sections.into_iter().zip(&mut guests) {
+        crate::resolvers::settle(cx, position, servers);
     }
     for (forward, listens) in forwards.into_iter().zip(&mut guests) {
         crate::log_forward::settle(cx, forward, listens);

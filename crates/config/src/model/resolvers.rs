@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use thalweg_dns::{Preference, Settings};
 
+use super::{Server, Shared};
+
 /// Whom to ask for names, and how.
 #[derive(Clone, Debug)]
 pub struct Resolvers {
@@ -17,20 +19,18 @@ pub struct Resolvers {
 impl Resolvers {
     /// The settings, with what follows from the name servers.
     pub fn settings(&self) -> Settings {
-        let streams = self.name_servers.iter().map(|server| server.stream).collect();
+        let streams = self.name_servers.iter().map(|server| server.stream.is_some()).collect();
         Settings { streams, ..self.settings.clone() }
     }
 }
 
 /// One `nameserver`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct NameServer {
     pub name: Arc<str>,
     pub addr: SocketAddr,
-    /// It is asked over TCP only (`tcp@`).
-    pub stream: bool,
-    /// Over MPTCP (`mptcp@`).
-    pub mptcp: bool,
+    /// How it is connected to, if it is asked over streams only (`tcp@`, `mptcp@`).
+    pub stream: Option<Shared<Server>>,
 }
 
 /// How a server's name is resolved while the program runs.

@@ -1,9 +1,10 @@
-//! Connecting to a server for the process itself, whom no client asked: what rings, log backends, peers and collectors of traces
-//! have in common.
+//! Connecting to a server for the process itself, whom no client asked: what rings, log backends, peers, name servers and
+//! collectors of traces have in common.
 
 use std::io;
 
-use thalweg_config::model::{Server, SourceMode};
+use thalweg_config::model::{ProxyHeader, Server, SourceMode};
+use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
 use thalweg_runtime::pool;
 use thalweg_runtime::timer::timeout_at;
@@ -11,13 +12,14 @@ use thalweg_sample::Type;
 use thalweg_sample::context::Ctx;
 use thalweg_sample::facts::{ListenerId, ProxyId, Session};
 
-use super::sockets;
+use super::{introduction, sockets};
 use crate::connection::tls::RecordLimits;
 use crate::connection::transport::Transport;
 use crate::connection::{handshake, socks};
 use crate::worker::Thread;
 
-/// Connects to a server at `address` as its line says: from where, through which proxy, and encrypted or not. All of it is over by
+/// Connects to a server at `address` as its line says: from where, through which proxy, with a PROXY header or without, and encrypted
+/// or not. All of it is over by
 /// `deadline_ms`, if that is given.
 ///
 /// # Errors
@@ -36,6 +38,14 @@ pub async fn reach(
         let to = address.to_std().ok_or(io::ErrorKind::InvalidInput)?;
         let asking = socks::connect(&mut stream, to, deadline_ms);
         pool::boxed(asking).await.map_err(|error| io::Error::other(format!("SOCKS4: {error:?}")))?;
+    }
+    if server.send_proxy != ProxyHeader::None {
+        let pin = own.pin().ok_or(io::ErrorKind::NotConnected)?;
+        let never_local = pin.instance.config.global.pp2_never_send_local;
+        let ends = stream.local_addr()?.to_std().zip(address.to_std());
+        let header =
+            introduction::of_check(&server.send_proxy, ends.filter(|_| never_local), never_local, &[]);
+        stream.start_send(Buf::copy_of(&header));
     }
     let Some(line) = server.traffic_tls().and_then(|tls| tls.line.as_ref()) else {
         return Ok(Transport::from(stream));

@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 
-use thalweg_config::model::NameServer;
+use thalweg_config::model::{NameServer, Server, Shared};
 use thalweg_dns::message::{framed, unframed};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Datagram, DatagramOptions, Received, SockAddr, Stream};
@@ -14,6 +14,9 @@ use thalweg_runtime::timer::{self, Deadline};
 use thalweg_runtime::{Kind, Reason, TaskId, clock, spawn};
 
 use super::section::Section;
+use crate::backend::reach::reach;
+use crate::connection::transport::Transport;
+use crate::worker;
 
 static DATAGRAMS: Kind = Kind::new("resolver-datagrams");
 static STREAM: Kind = Kind::new("resolver-stream");
@@ -44,8 +47,8 @@ const ROOM: usize = 16 * 1024;
 /// See the module's documentation.
 pub(super) struct Line {
     addr: SockAddr,
-    /// Streams are over MPTCP.
-    mptcp: bool,
+    /// How it is connected to, if it is asked over streams only.
+    server: Option<Shared<Server>>,
     /// Datagrams may be longer than a usual buffer.
     large: bool,
     /// The socket that queries leave from, and the one of before, for the answers that are on their way.
@@ -71,7 +74,7 @@ impl Line {
     pub fn new(server: &NameServer, large: bool, retry_ms: u64) -> Line {
         Line {
             addr: SockAddr::from(server.addr),
-            mptcp: server.mptcp,
+            server: server.stream.clone(),
             large,
             sockets: RefCell::default(),
             used: Cell::new(0),
@@ -210,12 +213,23 @@ enum Event {
     Idle,
 }
 
+/// Connects to a name server: as its line says, or over plain TCP for what does not fit into datagrams.
+async fn connect(line: &Line) -> io::Result<Transport> {
+    let deadline = Some(timer::deadline_in(STREAM_IDLE_MS));
+    if let Some(server) = &line.server {
+        let worker = worker::current().ok_or(io::ErrorKind::NotConnected)?;
+        let (own, limits) = (Rc::clone(worker.own()), worker.record_limits());
+        drop(worker);
+        return reach(&own, server, &line.addr, limits, deadline).await;
+    }
+    let options = ConnectOptions::default();
+    let connecting = timer::timeout_at(deadline, Stream::connect(&line.addr, &options)).await;
+    Ok(Transport::from(connecting.map_err(|_| io::ErrorKind::TimedOut)??))
+}
+
 async fn converse(section: &Rc<Section>, server: usize) -> io::Result<()> {
     let line = section.line(server);
-    let deadline = Some(timer::deadline_in(STREAM_IDLE_MS));
-    let options = ConnectOptions { nodelay: true, mptcp: line.mptcp, ..ConnectOptions::default() };
-    let connecting = timer::timeout_at(deadline, Stream::connect(&line.addr, &options)).await;
-    let mut stream = connecting.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let mut stream = connect(line).await?;
     let mut bytes = Vec::new();
     let mut idle = Deadline(Some(timer::deadline_in(STREAM_IDLE_MS)));
     loop {
