@@ -13,7 +13,7 @@ use thalweg_sample::logformat::LogFormat;
 
 use crate::answer::Answer;
 use crate::dialect::Dialect;
-use crate::framed::Frames;
+use crate::framed::{self, Frames};
 use crate::grpc;
 use crate::http::{self, Rendered, Response};
 use crate::program::{
@@ -54,6 +54,9 @@ pub enum Next {
     },
     /// Send this, then ask again.
     Send(Vec<u8>),
+    /// Make this request, then ask again: [`Conversation::on_shared`] said where it goes.
+    #[allow(missing_docs)]
+    Request { head: Box<Head>, body: Vec<u8> },
     /// Wait for input, then [`Conversation::received`] or [`Conversation::ended`].
     Receive,
     /// It is over.
@@ -71,6 +74,20 @@ pub struct Verdict {
     pub info: String,
 }
 
+/// How HTTP/2 is spoken.
+enum Framing {
+    /// On a connection of the check's own.
+    Own(Box<Frames>),
+    /// On one that carries other requests, too, by whose it is.
+    Shared,
+}
+
+impl Framing {
+    fn is_broken(&self) -> bool {
+        matches!(self, Framing::Own(frames) if frames.is_broken())
+    }
+}
+
 /// Longest text kept about a check, in bytes.
 const INFO_MAX: usize = 1024;
 
@@ -86,7 +103,7 @@ pub struct Conversation {
     input_max: usize,
     ended: bool,
     /// HTTP/2, where that is spoken on the connection.
-    frames: Option<Box<Frames>>,
+    frames: Option<Framing>,
     // These are boxed, because a conversation may wait for long before there is a response.
     response: Option<Box<Response>>,
     /// The verdict if the program ended after the steps so far.
@@ -144,7 +161,38 @@ impl Conversation {
 
     /// HTTP/2 is spoken on the connection.
     pub fn framed(&mut self, encrypted: bool) {
-        self.frames = Some(Box::new(Frames::new(encrypted)));
+        self.frames = Some(Framing::Own(Box::new(Frames::new(encrypted))));
+    }
+
+    /// Whether HTTP/2 is spoken on the connection.
+    pub fn is_framed(&self) -> bool {
+        self.frames.is_some()
+    }
+
+    /// HTTP/2 is spoken on the connection, which carries other requests, too: whose it is makes the frames.
+    pub fn on_shared(&mut self) {
+        self.frames = Some(Framing::Shared);
+    }
+
+    /// Whether the head of a response is to come, on a connection that carries other requests, too; then
+    /// [`Conversation::answered`].
+    pub fn awaits_head(&self) -> bool {
+        let has_head = self.response.as_ref().is_none_or(|response| response.has_head());
+        matches!(self.frames, Some(Framing::Shared)) && !has_head
+    }
+
+    /// The head of a response came. What is received from there on is payload.
+    pub fn answered(&mut self, head: &mut Head) {
+        if let Some(response) = &mut self.response {
+            response.take_head(head);
+        }
+    }
+
+    /// What came behind the body.
+    pub fn trailed(&mut self, trailers: Head) {
+        if let Some(response) = &mut self.response {
+            response.trailers = trailers;
+        }
     }
 
     /// TLS is spoken on the connection.
@@ -163,7 +211,7 @@ impl Conversation {
 
     /// Bytes arrived.
     pub fn received(&mut self, bytes: &[u8]) {
-        if let Some(frames) = &mut self.frames {
+        if let Some(Framing::Own(frames)) = &mut self.frames {
             // There is a response to be filled from the request on.
             let Some(response) = &mut self.response else { return };
             self.ended |= frames.received(bytes, response, &mut self.input, self.input_max);
@@ -244,10 +292,10 @@ impl Conversation {
 
     /// What to do next.
     pub fn next(&mut self, evaluate: &mut dyn Evaluate) -> Next {
-        match self.step(evaluate) {
+        match (self.step(evaluate), &mut self.frames) {
             // What the connection has to say for itself is said while something is waited for.
-            Next::Receive => self.frames.as_mut().and_then(|f| f.output()).map_or(Next::Receive, Next::Send),
-            next => next,
+            (Next::Receive, Some(Framing::Own(frames))) => frames.output().map_or(Next::Receive, Next::Send),
+            (next, _) => next,
         }
     }
 
@@ -295,12 +343,9 @@ impl Conversation {
                     }
                 }
                 StepKind::Request(request) => {
-                    let bytes = self.request(request, evaluate);
+                    let next = self.request(request, evaluate);
                     self.at += 1;
-                    return match bytes {
-                        Some(bytes) => Next::Send(bytes),
-                        None => done(Status::SocketError, 0, String::new()),
-                    };
+                    return next.unwrap_or_else(|| done(Status::SocketError, 0, String::new()));
                 }
                 StepKind::Answer(dialect) => match self.judge(*dialect) {
                     Answer::Wait => return Next::Receive,
@@ -358,8 +403,8 @@ impl Conversation {
         out
     }
 
-    /// Begins a request: what is to be sent. `None` when none can be made of what its texts came to.
-    fn request(&mut self, request: &HttpRequest, evaluate: &mut dyn Evaluate) -> Option<Vec<u8>> {
+    /// Begins a request: how it is to be made. `None` when none can be made of what its texts came to.
+    fn request(&mut self, request: &HttpRequest, evaluate: &mut dyn Evaluate) -> Option<Next> {
         let parts = Rendered {
             uri: self.render(&request.uri, evaluate),
             headers: request.headers.iter().map(|(n, v)| (&n[..], self.render(v, evaluate))).collect(),
@@ -370,9 +415,17 @@ impl Conversation {
         self.forget_answer();
         self.response = Some(Box::new(Response::new(&request.method, upgrade)));
         *self.so_far = Verdict { status: Status::L7Ok, code: 0, info: String::new() };
+        // In frames each request has its own end.
+        self.ended &= self.frames.is_none();
         match &mut self.frames {
-            Some(frames) => frames.request(request, parts).then(|| frames.output()).flatten(),
-            None => Some(http::write(request, &parts)),
+            Some(Framing::Own(frames)) => {
+                frames.request(request, parts).then(|| frames.output()).flatten().map(Next::Send)
+            }
+            Some(Framing::Shared) => {
+                let head = Box::new(framed::head(request, &parts).ok()?);
+                Some(Next::Request { head, body: parts.body.unwrap_or_default() })
+            }
+            None => Some(Next::Send(http::write(request, &parts))),
         }
     }
 

@@ -103,7 +103,7 @@ impl Frames {
 }
 
 /// The head of a request. What is of one connection has no place in it, and is left out as it is written.
-fn head(request: &HttpRequest, parts: &Rendered<'_>) -> Result<Head, RewriteError> {
+pub(crate) fn head(request: &HttpRequest, parts: &Rendered<'_>) -> Result<Head, RewriteError> {
     let mut head = Head::new();
     let uri: &[u8] = if parts.uri.is_empty() { b"/" } else { &parts.uri };
     head.start_request(&request.method, uri, Version::HTTP_2)?;

@@ -582,11 +582,12 @@ fn threads_make_room_for_each_other_below_a_strict_limit() {
     });
 }
 
-/// Passes connections on to another address, and knows how many were open at once. It counts when one comes, after it looked
+/// Passes connections on to another address, and knows how many came, and how many were open at once. It counts when one comes, after it looked
 /// whether those before are still there: so no more are counted than there were at that moment.
 struct Turnstile {
     addr: SocketAddr,
     most: Arc<AtomicUsize>,
+    all: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
 }
 
@@ -595,8 +596,9 @@ impl Turnstile {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let addr = listener.local_addr().unwrap();
-        let (most, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (counted, stopped) = (Arc::clone(&most), Arc::clone(&stop));
+        let [most, all] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (counted, came_so_far, stopped) = (Arc::clone(&most), Arc::clone(&all), Arc::clone(&stop));
         std::thread::spawn(move || {
             let mut open: Vec<[TcpStream; 2]> = Vec::new();
             while !stopped.load(Ordering::SeqCst) {
@@ -609,12 +611,15 @@ impl Turnstile {
                 }
                 open.retain(|[from, to]| pass(from, to) && pass(to, from));
                 match is_new {
-                    true => _ = counted.fetch_max(open.len(), Ordering::SeqCst),
+                    true => {
+                        counted.fetch_max(open.len(), Ordering::SeqCst);
+                        came_so_far.fetch_add(1, Ordering::SeqCst);
+                    }
                     false => std::thread::sleep(Duration::from_micros(200)),
                 }
             }
         });
-        Turnstile { addr, most, stop }
+        Turnstile { addr, most, all, stop }
     }
 }
 
@@ -745,4 +750,39 @@ fn checks_use_idle_connections_where_asked() {
         let connections = carried(io, None, "check-reuse-pool", true);
         assert!(is_shared(&connections), "{connections:?}");
     });
+}
+
+/// `check-reuse-pool` with HTTP/2: checks and traffic share a connection, whichever of them made it.
+#[test]
+fn checks_and_traffic_share_connections_of_http2() {
+    let play = |io: Io, program: Option<&Path>, words: &str| {
+        let answers = "global\nstats socket <@dir>/cli level admin\ndefaults\nmode http\ntimeout client 20s\n\
+                       frontend fe\nbind <@fe>\nhttp-request return status 200\n";
+        let server = Setup::file(answers).start(io);
+        let turnstile = Turnstile::start(server.addr("fe").into());
+        let words = format!("proto h2 check inter 100ms {words}");
+        let lines = "option httpchk GET /check\nhttp-reuse always";
+        let proxy = limited(io, program, 1, lines, turnstile.addr, &words);
+        let requests = || {
+            let info = tell(&server, "show info");
+            info.lines().find_map(|line| line.strip_prefix("CumReq: ")?.parse::<u32>().ok()).unwrap_or(0)
+        };
+        for so_far in [3, 7] {
+            eventually("checks", || (requests() >= so_far).then_some(()));
+            assert_eq!(proxy.ask(GET).status, 200, "{words} over {io}");
+        }
+        eventually("more checks", || (requests() >= 11).then_some(()));
+        turnstile.all.load(Ordering::SeqCst)
+    };
+    for (words, shares) in [
+        ("", false),
+        ("check-reuse-pool", true),
+        ("check-reuse-pool check-proto h2", true),
+        ("check-reuse-pool check-proto h1", false),
+    ] {
+        each_driver(|io| assert_eq!(play(io, None, words) == 1, shares, "{words} over {io}"));
+        if let Some(reference) = reference() {
+            assert_eq!(play("epoll", Some(&reference), words) == 1, shares, "{words} with the reference");
+        }
+    }
 }

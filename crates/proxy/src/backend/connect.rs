@@ -444,6 +444,17 @@ impl<'a> Target<'a> {
         self.on(place)
     }
 
+    /// Whether the server never has more connections than its `maxconn` (`strict-maxconn`).
+    pub(super) fn is_strict(&self) -> bool {
+        self.server.rare().strict_maxconn
+    }
+
+    /// The same on a connection that a check made.
+    pub(super) fn share_unseated(&self, io: Transport) -> ServerConn {
+        let ends = ends(&io);
+        self.share(io, ends, None)
+    }
+
     /// Opens a new connection, within `timeout_ms`, and sends the PROXY header if there is one. `early` is what goes with the
     /// handshake of TLS, where the server allowed that.
     pub async fn open(&self, timeout_ms: Option<u64>, early: Box<[u8]>) -> Result<ServerConn, ConnectError> {
@@ -459,7 +470,7 @@ impl<'a> Target<'a> {
 
     async fn make(&self, timeout_ms: Option<u64>, early: Box<[u8]>) -> Result<ServerConn, ConnectError> {
         let worker = self.worker;
-        let seat = match self.server.rare().strict_maxconn {
+        let seat = match self.is_strict() {
             false => None,
             true => pool::boxed(self.seat(timeout_ms)).await?,
         };

@@ -1,5 +1,6 @@
 //! One check over a connection.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,15 +19,17 @@ use super::super::sockets;
 use super::What;
 use super::checker::Checker;
 use super::evaluate::Evaluator;
+use super::reuse;
 use crate::connection::handshake::{self, HandshakeError};
+use crate::connection::line::Line;
 use crate::connection::socks::{self, SocksError};
 use crate::connection::transport::Transport;
 
 /// Sends what a check says, and waits until it left.
-async fn send(stream: &mut Transport, bytes: &[u8]) -> std::io::Result<()> {
-    stream.send_ready().await?;
-    stream.start_send(Buf::copy_of(bytes));
-    stream.send_ready().await
+async fn send(line: &mut Line, bytes: &[u8]) -> io::Result<()> {
+    poll_fn(|_| line.poll_send_ready()).await?;
+    line.start_send(Buf::copy_of(bytes));
+    poll_fn(|_| line.poll_send_ready()).await
 }
 
 /// What came of a check.
@@ -81,16 +84,17 @@ impl Checker {
         crate::plant::here("check");
         let inter = self.inter_ms();
         let mut deadline = begun_ms + inter;
-        let mut io: Option<Transport> = None;
+        // Before the connection, which goes before its seat is free.
+        let mut _seat = None;
+        let mut io: Option<Line> = None;
         let mut graceful = false;
         // An idle connection that nothing was heard on yet.
         let mut is_reused = false;
-        let mut _seat = None;
         loop {
             match conversation.next(&mut evaluator) {
                 Next::Done(verdict) => {
-                    if let Some(mut io) = io.filter(|_| !graceful) {
-                        io.set_linger_rst();
+                    if let Some(wire) = io.as_mut().and_then(Line::wire_mut).filter(|_| !graceful) {
+                        wire.set_linger_rst();
                     }
                     return Some(verdict);
                 }
@@ -98,14 +102,12 @@ impl Checker {
                     graceful = connect.linger;
                     drop(io.take());
                     is_reused = false;
-                    if may_reuse
-                        && let Some((idle, its)) =
-                            pool::boxed(self.idle_connection(conversation, &connect)).await
+                    let shares = self.shares(conversation, &connect);
+                    if shares
+                        && may_reuse
+                        && let Some((idle, its)) = pool::boxed(self.idle_connection()).await
                     {
-                        conversation.connected();
-                        if idle.is_encrypted() {
-                            conversation.encrypted();
-                        }
+                        reuse::begin(conversation, &idle);
                         (io, _seat, is_reused) = (Some(idle), its, true);
                         continue;
                     }
@@ -116,7 +118,8 @@ impl Checker {
                     let to = (proxy, server);
                     // Boxed: it is soon over, and what it needs is not held while the check goes on.
                     match pool::boxed(self.connect(conversation, &mut evaluator, to, asked, deadline)).await {
-                        Ok(transport) => io = Some(transport),
+                        Ok(transport) if shares => io = Some(self.share(conversation, transport)),
+                        Ok(transport) => io = Some(Line::from(transport)),
                         Err(verdict) => return Some(verdict),
                     }
                     if let Some(limit) = proxy.timeouts.check {
@@ -124,27 +127,28 @@ impl Checker {
                     }
                 }
                 Next::Send(bytes) => {
-                    let Some(stream) = &mut io else { return Some(conversation.failed("")) };
-                    match timeout_at(Some(deadline), send(stream, &bytes)).await {
+                    let Some(line) = &mut io else { return Some(conversation.failed("")) };
+                    match timeout_at(Some(deadline), send(line, &bytes)).await {
                         Err(_elapsed) => return Some(conversation.timed_out()),
                         Ok(Err(_)) if is_reused => return None,
                         Ok(Err(error)) => return Some(conversation.failed(&system_words(&error))),
                         Ok(Ok(())) => {}
                     }
                 }
+                Next::Request { head, body } => {
+                    let Some(line) = &mut io else { return Some(conversation.failed("")) };
+                    reuse::request(line, &head, &body);
+                }
                 Next::Receive => {
-                    let Some(stream) = &mut io else { return Some(conversation.failed("")) };
-                    let received = timeout_at(Some(deadline), stream.recv(conversation.room())).await;
-                    match received {
+                    let Some(line) = &mut io else { return Some(conversation.failed("")) };
+                    let heard = timeout_at(Some(deadline), reuse::hear(line, conversation)).await;
+                    match heard {
                         Err(_elapsed) => return Some(conversation.timed_out()),
                         Ok(Err(_)) if is_reused => return None,
-                        Ok(Ok(buf)) if is_reused && buf.is_empty() => return None,
+                        Ok(Ok(false)) if is_reused => return None,
                         Ok(Err(error)) => return Some(conversation.failed(&system_words(&error))),
-                        Ok(Ok(buf)) if buf.is_empty() => conversation.ended(),
-                        Ok(Ok(buf)) => {
-                            is_reused = false;
-                            conversation.received(&buf);
-                        }
+                        Ok(Ok(false)) => conversation.ended(),
+                        Ok(Ok(true)) => is_reused = false,
                     }
                 }
             }
