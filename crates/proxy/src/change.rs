@@ -17,7 +17,7 @@ use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, SharedLive};
 use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
 use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer, yield_now};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
-use thalweg_sys::memory::{free_emptied_pages, give_back_pages};
+use thalweg_sys::memory::{free_emptied_pages, give_back_pages, give_back_what_is_left};
 
 use crate::backend::{Backend, Common};
 use crate::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};
@@ -330,8 +330,13 @@ pub(crate) fn settle(live: &Arc<Live>) {
             forget_gone(&live);
             if live.is_settled() {
                 if std::mem::take(&mut was_large) {
-                    // What was allocated by those who serve, and was freed by others.
-                    (0..live.threads.len()).for_each(|thread| run_on(thread, free_emptied_pages));
+                    // What was allocated by those who serve, and was freed by others: the first look finds it, the second one frees
+                    // the pages that are empty since.
+                    give_back_what_is_left();
+                    for _ in 0..2 {
+                        (0..live.threads.len()).for_each(|thread| run_on(thread, free_emptied_pages));
+                        timer::sleep(SETTLE_MS).await;
+                    }
                 }
                 live.changes.is_settling.store(false, Ordering::SeqCst);
                 // What was left behind just now is seen by this task or by the next.

@@ -13,7 +13,7 @@ use thalweg_proxy::reload::{self, Next, Overtaken, Reserved};
 use thalweg_proxy::{Instance, Live, Stopping};
 use thalweg_runtime::Handle;
 use thalweg_syntax::RenderOptions;
-use thalweg_sys::memory::give_back_pages;
+use thalweg_sys::memory::{give_back_pages, give_back_what_is_left};
 use thalweg_sys::process::{Limit, file_limit, set_file_limit};
 
 use crate::cli::Options;
@@ -114,6 +114,7 @@ impl Reloader {
             });
             // What reading took, and is not used any more, would stay with this thread's memory.
             give_back_pages();
+            give_back_what_is_left();
         };
         // Without a thread whoever asked hears that nothing is known of it.
         let _ = thread::Builder::new().name("reload".into()).stack_size(STACK_SIZE).spawn(work);

@@ -327,9 +327,14 @@ impl Running {
         self.runtime.handle()
     }
 
-    /// Serves on this thread, too, until stopped.
+    /// Serves until stopped. The calling thread serves nobody: it looks after the memory of the process. With a limit of memory
+    /// (`-m`) it serves: another thread, with its stack and its heap, takes some of what is there.
     pub fn run(self) -> io::Result<()> {
-        self.runtime.run()
+        let Running { runtime, .. } = self;
+        if thalweg_runtime::memory::limited_to() > 0 {
+            return runtime.run();
+        }
+        thalweg_sys::memory::keep_while(&runtime.thread_name(0), || runtime.run())?
     }
 }
 

@@ -110,6 +110,24 @@ fn read_pid(path: &Path) -> u32 {
     })
 }
 
+/// It gives back what other threads leave, which may take longer than a request is to wait.
+#[test]
+fn the_first_thread_of_the_process_serves_nobody() {
+    let directory = Directory::new("first-thread");
+    directory.configure("", &["in"]);
+    let child = Running(directory.command(&["-db"]).spawn().unwrap());
+    let process = child.0.id().to_string();
+    let tasks = PathBuf::from(format!("/proc/{process}/task"));
+    // A thread may end while they are looked at.
+    let name = |task: &str| fs::read_to_string(tasks.join(task).join("comm")).unwrap_or_default();
+    let workers = eventually("two threads serve", || {
+        let all = fs::read_dir(&tasks).ok()?.map(|task| task.unwrap().file_name().into_string().unwrap());
+        let workers: Vec<String> = all.filter(|task| name(task).starts_with("worker/")).collect();
+        (workers.len() == 2).then_some(workers)
+    });
+    assert!(!workers.contains(&process), "{workers:?}");
+}
+
 #[test]
 fn a_soft_stop_ends_with_success_and_lets_go_of_the_socket() {
     let directory = Directory::new("soft");

@@ -227,7 +227,7 @@ impl Runtime {
         for index in 1..shared.threads.len() {
             let (shared, hook, ready) = (shared.clone(), runtime.on_thread_start.clone(), ready.clone());
             let thread = std::thread::Builder::new()
-                .name(format!("{}/{}", shared.config.thread_name, index + 1))
+                .name(runtime.thread_name(index))
                 .spawn(move || run_thread(&shared, index, &*hook, |result| _ = ready.send(result)))?;
             runtime.threads.push(thread);
         }
@@ -241,6 +241,11 @@ impl Runtime {
     /// A handle for other threads.
     pub fn handle(&self) -> Handle {
         Handle(self.shared.clone())
+    }
+
+    /// What the thread of that number is called.
+    pub fn thread_name(&self, index: usize) -> String {
+        format!("{}/{}", self.shared.config.thread_name, index + 1)
     }
 
     /// Runs thread 0 here until someone calls [`stop`], then waits for the other threads. All tasks are dropped, each
