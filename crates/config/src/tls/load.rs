@@ -107,6 +107,7 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
     if let Some(before) = before {
         live.keep_replaced(&before.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     }
+    live.forget_former();
     cx.config.token_certificates = Some(live.token_certificates());
     cx.config.tls = Some(Arc::new(Mutex::new(live)));
 }

@@ -172,6 +172,50 @@ fn connections_outlast_a_reload() {
     });
 }
 
+/// A certificate that was replaced is the one that is shown, without new connections, and TLS that was switched off stays so.
+#[test]
+fn what_was_set_at_run_time_outlasts_a_reload() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let selection = server(&authority.issue("back.example.com"), |_| {});
+        let back = Server::start(move |conn, number| {
+            let Ok(mut conn) = conn.try_accept_tls(&selection) else { return };
+            while conn.next_request().is_some() {
+                if conn.try_send(ok(&number.to_string())).is_err() {
+                    return;
+                }
+            }
+        });
+        let own = authority.issue_as("own.pem", &template("own"));
+        let next = fs::read_to_string(authority.issue_as("next.pem", &template("next"))).unwrap();
+        let words = format!("verify none no-sni-auto pool-low-conn 10 crt {own}");
+        let mut proxy =
+            behind(&authority, &back, &words).global("stats socket <@dir>/cli level admin").start(io);
+        let mut conn = proxy.connect();
+        let mut served_by = |what: &str, connection: &str| {
+            conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(conn.response().text(), connection, "{io}: {what}");
+        };
+        served_by("at first", "0");
+        tell(&proxy, &format!("set ssl cert {own} <<\n{next}\n"));
+        assert!(tell(&proxy, &format!("commit ssl cert {own}")).contains("Success!"), "{io}");
+        served_by("another certificate is shown", "1");
+        for retries in 1..3 {
+            proxy.edit(&format!("retries {}", retries - 1), &format!("retries {retries}"));
+            let said = tell(&proxy, "reload");
+            assert!(said.starts_with("Success=1\n"), "{io}: {said}");
+            served_by("it stays", "1");
+        }
+        tell(&proxy, "set server be/s ssl off");
+        assert!(tell(&proxy, "show config diff").contains("ssl on -> off"), "{io}");
+        proxy.edit("retries 2", "retries 1");
+        assert!(tell(&proxy, "reload").starts_with("Success=1\n"), "{io}");
+        assert!(tell(&proxy, "show config diff").contains("ssl on -> off"), "{io}: it stays off");
+        drop(conn);
+        proxy.finish(back);
+    });
+}
+
 #[test]
 fn health_checks_speak_tls() {
     each_driver(|io| {

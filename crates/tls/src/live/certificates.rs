@@ -191,6 +191,11 @@ impl Live {
         self.publish_tokens();
     }
 
+    /// Everything is read, and what stays of the configuration before is taken over.
+    pub fn forget_former(&mut self) {
+        self.servers.iter_mut().for_each(|server| server.before = None);
+    }
+
     pub(super) fn rebuild_with_certificate(&mut self, name: &str) -> Result<(), String> {
         self.rebuild(
             |_, sources, lists| {

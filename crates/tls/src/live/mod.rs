@@ -93,11 +93,22 @@ pub struct ServerLine {
     current: RwLock<Arc<ServerContext>>,
     /// Whether traffic is encrypted.
     on: AtomicBool,
+    /// Whether the configuration says so.
+    says_on: bool,
     /// Somebody chose that since the start.
     switched: AtomicBool,
 }
 
 impl ServerLine {
+    fn new(context: Arc<ServerContext>, on: bool) -> ServerLine {
+        ServerLine {
+            current: RwLock::new(context),
+            on: AtomicBool::new(on),
+            says_on: on,
+            switched: AtomicBool::new(false),
+        }
+    }
+
     pub fn context(&self) -> Arc<ServerContext> {
         self.current.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
@@ -122,8 +133,7 @@ impl ServerLine {
     pub fn lenient(&self) -> Option<ServerLine> {
         let profile = ServerProfile { alpn: self.context().protocols().to_vec(), ..ServerProfile::default() };
         let context = ServerContext::new(&profile, Arc::new(SystemClock)).ok()?;
-        let on = AtomicBool::new(self.is_on());
-        Some(ServerLine { current: RwLock::new(Arc::new(context)), on, switched: AtomicBool::new(false) })
+        Some(ServerLine::new(Arc::new(context), self.is_on()))
     }
 }
 
@@ -172,6 +182,8 @@ struct Server {
     uses: ServerUses,
     profile: ServerProfile,
     line: Arc<ServerLine>,
+    /// How it was spoken to by the configuration before, until this one is read.
+    before: Option<Arc<ServerContext>>,
 }
 
 impl Server {
@@ -381,7 +393,8 @@ impl Live {
     }
 
     /// Adds a `server` line; what it uses must be loaded. `on`: traffic to it is encrypted from the start. `before` is the same
-    /// line of the configuration before: as long as it means the same, connections and sessions that were made by it go on.
+    /// line of the configuration before: as long as it means the same, connections and sessions that were made by it go on, and what was
+    /// said of it at run time stays.
     pub fn add_server(
         &mut self,
         uses: ServerUses,
@@ -390,13 +403,13 @@ impl Live {
         before: Option<&ServerLine>,
     ) -> Result<Arc<ServerLine>, String> {
         let context = self.server_context(&uses, &profile, before.map(ServerLine::context))?;
-        let line = Arc::new(ServerLine {
-            current: RwLock::new(context),
-            on: AtomicBool::new(on),
-            switched: AtomicBool::new(false),
-        });
+        let line = Arc::new(ServerLine::new(context, on));
+        if let Some(before) = before.filter(|before| before.was_switched() && before.says_on == on) {
+            line.switch(before.is_on());
+        }
         self.servers.retain(Server::is_used);
-        self.servers.push(Server { uses, profile, line: line.clone() });
+        let before = before.map(ServerLine::context);
+        self.servers.push(Server { uses, profile, line: line.clone(), before });
         Ok(line)
     }
 
@@ -527,7 +540,7 @@ impl Live {
         }
         let mut contexts = Vec::new();
         for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| uses(&server.uses)) {
-            match self.server_context(&server.uses, &server.profile, None) {
+            match self.server_context(&server.uses, &server.profile, server.before.clone()) {
                 Ok(context) => contexts.push((index, context)),
                 Err(error) => problem = problem.or(Some(error)),
             }
