@@ -59,6 +59,8 @@ backend app from plain
     server s2 <@two> disabled
 backend other from plain
     server o <@three>
+backend watched from plain
+    server w <@three> check agent-check agent-port 9
 backend spare from plain
     be-unpublished
 ";
@@ -89,6 +91,9 @@ fn changes(proxy: &Proxy) -> Vec<String> {
         "set server app/s1 weight 50".into(),
         "set maxconn server app/s1 9".into(),
         "del server app/s2".into(),
+        "set server watched/w check-addr 192.0.2.7 port 70".into(),
+        "set server watched/w agent-addr 192.0.2.8".into(),
+        "set server watched/w agent-send hello".into(),
         "disable server other/o".into(),
         "del server other/o".into(),
         "add backend more from plain".into(),
@@ -110,6 +115,10 @@ const CHANGED: &str = "\
 + server app/s3 192.0.2.33:81 weight 5
 + server app/s4 192.0.2.4:80 disabled
 - server other/o
+~ server watched/w check-addr -> 192.0.2.7
+~ server watched/w check-port -> 70
+~ server watched/w agent-addr -> 192.0.2.8
+~ server watched/w agent-send -> hello
 + backend more from plain
 + server more/m 192.0.2.5:80 id 7 disabled
 - backend spare
@@ -165,7 +174,17 @@ fn one_wrong_change_changes_nothing() {
             ("set server app/s1 state odd", "expects 'ready', 'drain' and 'maint'"),
             ("set server app/s1 addr odd", "Invalid addr 'odd'"),
             ("set server app/s1 addr 192.0.2.1 port odd", "problem converting port"),
-            ("set server app/s1 name other", "Transactions take"),
+            ("set server app/s1 name other", "In a transaction 'set server' takes"),
+            ("set server app/s1 check-port 80", "health checks are not enabled"),
+            ("set server app/s1 agent-port 80", "agent checks are not enabled"),
+            ("set server app/s1 fqdn a.example.com", "no resolution is configured"),
+            ("set server app/s1 ssl on", "cannot be set"),
+            ("set server app/s1 health odd", "In a transaction 'set server' takes"),
+            ("set server watched/w check-port odd", "provided port is not an integer"),
+            ("set server watched/w check-addr odd", "invalid addr 'odd'"),
+            ("set server watched/w agent-addr odd", "invalid addr 'odd'"),
+            ("set server watched/w agent-port 65536", "provided port is invalid"),
+            ("set server app/s3 health up", "said by its 'add server'"),
             ("set maxconn server app/s1 x", "preceded by garbage"),
             ("del server app/s1", "Only servers in maintenance mode can be deleted."),
             ("del server app/s2", "No such server."),
@@ -399,7 +418,7 @@ fn odd_sessions_change_nothing() {
             ("begin config", "There is a transaction"),
             ("commit config now", "takes nothing"),
             ("reload", "cannot be part of a transaction"),
-            ("set ssl cert x", "cannot be part of a transaction"),
+            ("set ssl tls-key x y", "cannot be part of a transaction"),
             ("clear counters all", "cannot be part of a transaction"),
             ("set anon on", ""),
             ("show version", "0.1"),

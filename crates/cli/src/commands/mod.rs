@@ -23,7 +23,7 @@ mod resolvers;
 pub(crate) mod server;
 mod session;
 mod sessions;
-mod ssl;
+pub(crate) mod ssl;
 mod statistics;
 mod tables;
 mod trace;

@@ -1,6 +1,6 @@
 //! Servers and backends.
 
-mod agent;
+pub(crate) mod agent;
 pub(crate) mod identity;
 
 use std::io;
@@ -335,8 +335,13 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
         Ok(found) => found,
         Err(reply) => return reply,
     };
-    let value = args.get(2).copied();
-    match (args.get(1).copied(), value) {
+    change(instance, proxy, server, &args[1..])
+}
+
+/// What follows the server's name in `set server`.
+pub(crate) fn change(instance: &Instance, proxy: &Proxy, server: &Server, args: &[&str]) -> Reply {
+    let value = args.get(1).copied();
+    match (args.first().copied(), value) {
         (Some("weight"), Some(weight)) => change_weight(proxy, server, weight),
         (Some("weight"), None) => Reply::error("Require <weight> or <weight%>."),
         (Some("state"), value) => {
@@ -344,7 +349,7 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
             let hand = Hand { worker: &worker, proxy: proxy.id, server: server.id };
             match value {
                 Some("ready") => hand.make_ready(),
-                Some("drain") => return drain(&hand, &args[3..]),
+                Some("drain") => return drain(&hand, &args[2..]),
                 Some("maint") => hand.maintain(),
                 _ => return Reply::error("'set server <srv> state' expects 'ready', 'drain' and 'maint'."),
             }
@@ -366,12 +371,12 @@ fn set(instance: &Instance, args: &[&str]) -> Reply {
             Reply::Done
         }
         (Some(what @ ("addr" | "check-addr" | "check-port" | "name")), _) => {
-            identity::set(instance, proxy, server, what, &args[2..])
+            identity::set(instance, proxy, server, what, &args[1..])
         }
         (Some("fqdn"), None) => Reply::error("set server <b>/<s> fqdn requires a FQDN."),
         (Some("fqdn"), Some(name)) => set_name(instance, proxy, server, name),
         (Some(what @ ("agent" | "agent-addr" | "agent-port" | "agent-send")), _) => {
-            agent::set(instance, proxy, server, what, &args[2..])
+            agent::set(instance, proxy, server, what, &args[1..])
         }
         (Some("ssl"), value) => match (server.tls.as_ref().and_then(|tls| tls.line.as_ref()), value) {
             (None, _) => Reply::error(

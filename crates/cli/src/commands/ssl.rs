@@ -41,9 +41,11 @@ pub static COMMANDS: &[Command] = &[
         Admin,
         Run::Now(|call| payload(&call, "add ssl ca-file", "CAs", Live::add_ca_file)),
     )
-    .help("<cafile> <payload>", "add a certificate into the CA file"),
+    .help("<cafile> <payload>", "add a certificate into the CA file")
+    .noted(),
     Command::new("add ssl crt-list", Admin, Run::Now(|call| add_to_list(&call)))
-        .help("<list> <cert> [opts]*", "add a line to a crt-list, or a payload with one"),
+        .help("<list> <cert> [opts]*", "add a line to a crt-list, or a payload with one")
+        .noted(),
     Command::new("add ssl jwt", Admin, Run::Now(|call| use_for_tokens(&call, true)))
         .help("<certfile>", "let a certificate verify and decrypt JSON Web Tokens"),
     Command::new(
@@ -51,41 +53,48 @@ pub static COMMANDS: &[Command] = &[
         Admin,
         Run::Now(|call| on_file(&call, "ca-file", "commit", Live::commit_ca_file)),
     )
-    .help("<cafile>", "commit a CA file"),
+    .help("<cafile>", "commit a CA file")
+    .noted(),
     Command::new(
         "commit ssl cert",
         Admin,
         Run::Now(|call| on_file(&call, "cert", "commit", Live::commit_certificate)),
     )
-    .help("<certfile>", "commit a certificate file"),
+    .help("<certfile>", "commit a certificate file")
+    .noted(),
     Command::new(
         "commit ssl crl-file",
         Admin,
         Run::Now(|call| on_file(&call, "crl-file", "commit", Live::commit_crl_file)),
     )
-    .help("<crlfile>", "commit a CRL file"),
+    .help("<crlfile>", "commit a CRL file")
+    .noted(),
     Command::new(
         "del ssl ca-file",
         Admin,
         Run::Now(|call| on_file(&call, "ca-file", "del", Live::delete_ca_file)),
     )
-    .help("<cafile>", "delete an unused CA file"),
+    .help("<cafile>", "delete an unused CA file")
+    .noted(),
     Command::new(
         "del ssl cert",
         Admin,
         Run::Now(|call| on_file(&call, "cert", "del", Live::delete_certificate)),
     )
-    .help("<certfile>", "delete an unused certificate file"),
+    .help("<certfile>", "delete an unused certificate file")
+    .noted(),
     Command::new(
         "del ssl crl-file",
         Admin,
         Run::Now(|call| on_file(&call, "crl-file", "del", Live::delete_crl_file)),
     )
-    .help("<crlfile>", "delete an unused CRL file"),
+    .help("<crlfile>", "delete an unused CRL file")
+    .noted(),
     Command::new("del ssl jwt", Admin, Run::Now(|call| use_for_tokens(&call, false)))
         .help("<certfile>", "let a certificate no longer verify and decrypt JSON Web Tokens"),
     Command::new("del ssl crt-list", Admin, Run::Now(|call| delete_from_list(&call)))
-        .help("<list> <cert[:line]>", "delete a line from a crt-list"),
+        .help("<list> <cert[:line]>", "delete a line from a crt-list")
+        .noted(),
     Command::new(
         "dump ssl cert",
         Admin,
@@ -100,37 +109,43 @@ pub static COMMANDS: &[Command] = &[
         Admin,
         Run::Now(|call| on_file(&call, "ca-file", "new", Live::new_ca_file)),
     )
-    .help("<cafile>", "create a new CA file to be used in a crt-list"),
+    .help("<cafile>", "create a new CA file to be used in a crt-list")
+    .noted(),
     Command::new(
         "new ssl cert",
         Admin,
         Run::Now(|call| on_file(&call, "cert", "new", Live::new_certificate)),
     )
-    .help("<certfile>", "create a new certificate file to be used in a crt-list or a directory"),
+    .help("<certfile>", "create a new certificate file to be used in a crt-list or a directory")
+    .noted(),
     Command::new(
         "new ssl crl-file",
         Admin,
         Run::Now(|call| on_file(&call, "crl-file", "new", Live::new_crl_file)),
     )
-    .help("<crlfile>", "create a new CRL file to be used in a crt-list"),
+    .help("<crlfile>", "create a new CRL file to be used in a crt-list")
+    .noted(),
     Command::new(
         "set ssl ca-file",
         Admin,
         Run::Now(|call| payload(&call, "set ssl ca-file", "CAs", Live::set_ca_file)),
     )
-    .help("<cafile> <payload>", "replace a CA file"),
+    .help("<cafile> <payload>", "replace a CA file")
+    .noted(),
     Command::new(
         "set ssl cert",
         Admin,
         Run::Now(|call| payload(&call, "set ssl cert", "a certificate", Live::set_certificate)),
     )
-    .help("<certfile> <payload>", "replace a certificate file"),
+    .help("<certfile> <payload>", "replace a certificate file")
+    .noted(),
     Command::new(
         "set ssl crl-file",
         Admin,
         Run::Now(|call| payload(&call, "set ssl crl-file", "CRLs", Live::set_crl_file)),
     )
-    .help("<crlfile> <payload>", "replace a CRL file"),
+    .help("<crlfile> <payload>", "replace a CRL file")
+    .noted(),
     Command::new("set ssl ocsp-response", Admin, Run::Now(|call| set_ocsp_response(&call)))
         .help("<resp|payload>", "update a certificate's OCSP response from a base64-encoded DER"),
     Command::new("set ssl tls-key", Admin, Run::Now(|call| set_ticket_key(&call)))
@@ -260,20 +275,29 @@ fn show(call: &Call<'_>, run: impl Fn(&Live) -> Answer) -> Reply {
     live(call.instance()).map_or_else(no_tls, |live| shown(run(&live)))
 }
 
-/// `add ssl crt-list`: the line is in the arguments or in the payload.
+/// `add ssl crt-list`
 fn add_to_list(call: &Call<'_>) -> Reply {
-    let line = match (call.payload, call.args.get(1)) {
-        (Some(payload), _) => payload.trim().to_owned(),
-        (None, Some(_)) => call.args[1..].join(" "),
-        (None, None) => String::new(),
+    let Some((list, args)) = call.args.split_first() else {
+        return Reply::error(NO_LINE);
     };
-    let (Some(list), false) = (call.args.first(), line.is_empty()) else {
-        return Reply::error("'add ssl crtlist' expects a filename and a certificate name");
-    };
-    if line.contains('\n') {
-        return Reply::error("Can't edit the crt-list: unexpected content after a line feed!");
+    match line_of_list(args, call.payload) {
+        Ok(line) => live(call.instance()).map_or_else(no_tls, |mut live| told(live.add_to_list(list, &line))),
+        Err(why) => Reply::error(why),
     }
-    live(call.instance()).map_or_else(no_tls, |mut live| told(live.add_to_list(list, &line)))
+}
+
+const NO_LINE: &str = "'add ssl crtlist' expects a filename and a certificate name";
+
+/// The line for a list: it is in the arguments or in the payload.
+pub(crate) fn line_of_list(args: &[&str], payload: Option<&str>) -> Result<String, &'static str> {
+    let line = payload.map_or_else(|| args.join(" "), |payload| payload.trim().to_owned());
+    if line.is_empty() {
+        return Err(NO_LINE);
+    }
+    if line.contains('\n') {
+        return Err("Can't edit the crt-list: unexpected content after a line feed!");
+    }
+    Ok(line)
 }
 
 fn delete_from_list(call: &Call<'_>) -> Reply {

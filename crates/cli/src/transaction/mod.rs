@@ -4,8 +4,10 @@
 //! A transaction is its session's, and goes with it. Nothing is changed before it is committed: commands that show something show
 //! what is in force. A [`plan::Plan`] is made of the commands, which finds whatever could fail; carrying it out then cannot.
 
+mod certificates;
 mod files;
 mod plan;
+mod settings;
 
 use std::sync::atomic::Ordering;
 

@@ -1,21 +1,19 @@
 //! What the commands of a transaction come to: everything that can fail is found here, and nothing is changed.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use thalweg_config::model::{Config, Proxy, ProxyId, Server, ServerAddr, ServerId, Shared};
+use thalweg_config::model::{Config, Proxy, ProxyId, Server, ServerId, Shared};
 use thalweg_config::{LoadOptions, new_backend, new_server};
 use thalweg_proxy::Instance;
-use thalweg_proxy::backend::algorithm::takes_new_servers;
 use thalweg_proxy::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};
-use thalweg_proxy::operator::{Hand, maxconn_of, weight_of};
 use thalweg_proxy::worker::Worker;
 
 use super::Change;
+use super::certificates::{self, Certificates};
 use super::files::Files;
+use super::settings::Setting;
 use crate::commands::change::{NewBackendWords, refusal_of_new_servers, words as why_not};
-use crate::commands::server::identity;
 use crate::commands::{NAME_A_SERVER, server_name};
 
 /// Everything that is to be done.
@@ -24,6 +22,7 @@ pub struct Plan {
     settings: Vec<(Target, Setting)>,
     published: Vec<(Arc<str>, bool)>,
     files: Files,
+    certificates: Option<Certificates>,
 }
 
 /// Why nothing was changed.
@@ -40,16 +39,6 @@ enum Target {
     Old(ProxyId, ServerId),
     /// The names of its backend and its own.
     New(Arc<str>, Arc<str>),
-}
-
-enum Setting {
-    Weight(u32),
-    Maxconn(u32),
-    Ready,
-    Drain,
-    Maintenance,
-    /// What follows `addr`.
-    Address(Vec<String>),
 }
 
 /// The configuration as it will be, as far as the commands were read.
@@ -72,11 +61,24 @@ impl Plan {
             instance,
             config: instance.config.clone(),
             options: LoadOptions { environment, ..LoadOptions::default() },
-            plan: Plan { set, settings: Vec::new(), published: Vec::new(), files: Files::default() },
+            plan: Plan {
+                set,
+                settings: Vec::new(),
+                published: Vec::new(),
+                files: Files::default(),
+                certificates: None,
+            },
         };
-        for (at, change) in changes.iter().enumerate() {
+        let (of_tls, others): (Vec<_>, Vec<_>) =
+            changes.iter().enumerate().partition(|(_, change)| certificates::concern(change));
+        for (at, change) in others {
             let words: Vec<&str> = change.words.iter().map(String::as_str).collect();
             planner.change(&words, change.payload.as_deref()).map_err(|why| (at, why))?;
+        }
+        // What new servers use is there by now.
+        if let [(first, _), ..] = of_tls[..] {
+            let tls = planner.config.tls.clone().ok_or((first, "TLS cannot be used.".to_owned()))?;
+            planner.plan.certificates = Some(Certificates::plan(tls, &of_tls)?);
         }
         Ok(planner.plan)
     }
@@ -86,10 +88,16 @@ impl Plan {
     /// # Errors
     /// None was made.
     pub fn carry_out(self, worker: &Worker) -> Result<(), NotMade> {
-        change_set::apply(worker, self.set).map_err(|failed| match failed {
-            Failed::Overtaken => NotMade::Overtaken,
-            Failed::Refused(name, why) => NotMade::Refused(format!("{name}: {}", why_not(why))),
-        })?;
+        let apply = || {
+            change_set::apply(worker, self.set).map_err(|failed| match failed {
+                Failed::Overtaken => NotMade::Overtaken,
+                Failed::Refused(name, why) => NotMade::Refused(format!("{name}: {}", why_not(why))),
+            })
+        };
+        match self.certificates {
+            Some(certificates) => certificates.carry_out_with(apply)?,
+            None => apply()?,
+        }
         let Some(now) = worker.live.current() else { return Ok(()) };
         let Some(worker) = crate::worker() else { return Ok(()) };
         for (target, setting) in self.settings {
@@ -123,24 +131,6 @@ impl Target {
     }
 }
 
-impl Setting {
-    fn make(self, now: &Instance, worker: &Worker, proxy: &Proxy, server: &Server) {
-        let hand = Hand { worker, proxy: proxy.id, server: server.id };
-        match self {
-            Setting::Weight(weight) => hand.set_weight(weight),
-            Setting::Maxconn(maxconn) => now.backends[proxy.id.0 as usize].set_maxconn(server.id, maxconn),
-            Setting::Ready => hand.make_ready(),
-            Setting::Drain => hand.start_drain(),
-            Setting::Maintenance => hand.maintain(),
-            Setting::Address(args) => {
-                let args: Vec<&str> = args.iter().map(String::as_str).collect();
-                // That nothing changed is no failure.
-                let _ = identity::set(now, proxy, server, "addr", &args);
-            }
-        }
-    }
-}
-
 impl Planner<'_> {
     fn change(&mut self, words: &[&str], payload: Option<&str>) -> Result<(), String> {
         match words {
@@ -159,22 +149,15 @@ impl Planner<'_> {
             ["unpublish", "backend", name] => self.publish(name, false),
             ["enable", "server", name] => self.set(name, |_, _| Ok(Setting::Ready)),
             ["disable", "server", name] => self.set(name, |_, _| Ok(Setting::Maintenance)),
-            ["set", "weight", name, text] | ["set", "server", name, "weight", text] => self.set(name, |proxy, server| {
-                let is_static = !takes_new_servers(proxy);
-                weight_of(text, u32::from(server.weight), is_static).map(Setting::Weight).map_err(str::to_owned)
-            }),
-            ["set", "maxconn", "server", name, text] => {
-                self.set(name, |_, _| maxconn_of(text).map(Setting::Maxconn).map_err(str::to_owned))
+            ["set", "weight", name, text] => self.set(name, |proxy, server| Setting::weight(proxy, server, text)),
+            ["set", "maxconn", "server", name, text] => self.set(name, |_, _| Setting::maxconn(text)),
+            ["set", "server", name, words @ ..] => {
+                let (instance, is_new) = (self.instance, matches!(self.server(name)?.0, Target::New(..)));
+                self.set(name, |proxy, server| Setting::read(instance, proxy, server, is_new, words))
             }
-            ["set", "server", name, "state", state] => self.set(name, |_, _| match *state {
-                "ready" => Ok(Setting::Ready),
-                "drain" => Ok(Setting::Drain),
-                "maint" => Ok(Setting::Maintenance),
-                _ => Err("'set server <srv> state' expects 'ready', 'drain' and 'maint'.".into()),
-            }),
-            ["set", "server", name, "addr", args @ ..] => self.set(name, |_, server| address(server, args)),
-            _ => Err("Transactions take 'add', 'del', 'enable' and 'disable server', 'set server' with 'weight', 'state' and 'addr', \
-                      'set weight', 'set maxconn server', 'add', 'del', 'publish' and 'unpublish backend', and maps and ACLs."
+            _ => Err("Transactions take 'add', 'del', 'enable' and 'disable server', 'set server', 'set weight', 'set maxconn server', \
+                      'add', 'del', 'publish' and 'unpublish backend', maps and ACLs, and what 'set ssl' and its siblings change \
+                      of certificates, lists of them, CA files and CRL files."
                 .into()),
         }
     }
@@ -325,23 +308,4 @@ impl Planner<'_> {
         self.plan.published.push((name, on));
         Ok(())
     }
-}
-
-/// Whether a server can have this address.
-fn address(server: &Server, args: &[&str]) -> Result<Setting, String> {
-    let (ip, port) = match args {
-        [ip] => (ip, None),
-        [ip, "port", port] => (ip, Some(port)),
-        _ => return Err("set server <b>/<s> addr requires an address and optionally a port.".into()),
-    };
-    if ip.parse::<IpAddr>().is_err() {
-        return Err(format!("Invalid addr '{ip}'"));
-    }
-    if let Some(port) = port.filter(|port| port.parse::<u16>().is_err()) {
-        return Err(format!("problem converting port '{port}' to an int"));
-    }
-    if !matches!(server.addr, ServerAddr::Tcp(_)) {
-        return Err("A server without a numeric address gets none in a transaction.".into());
-    }
-    Ok(Setting::Address(args.iter().map(|word| (*word).to_owned()).collect()))
 }

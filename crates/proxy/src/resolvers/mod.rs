@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
-use thalweg_config::model::{Config, Global, ProxyId, Server, ServerAddr};
+use thalweg_config::model::{Config, Global, ProxyId, Resolution, Server, ServerAddr};
 use thalweg_dns::{Families, Follow, Key, Name, Preference, Tally};
 use thalweg_rules::Wanted;
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
@@ -115,12 +115,7 @@ pub fn forget(instance: &Instance, proxy: ProxyId, server: &Server) {
 /// # Errors
 /// It has no section to ask, its name is that of a service, or the new one is no name.
 pub fn set_name(worker: &Worker, proxy: ProxyId, server: &Server, name: &str) -> Result<(), NameChange> {
-    let rare = server.rare();
-    let Some(resolution) = &rare.resolution else { return Err(NameChange::NoResolution) };
-    if rare.fqdn.as_ref().is_some_and(|name| name.starts_with('_')) {
-        return Err(NameChange::Service);
-    }
-    let name = Name::new(name).map_err(|_| NameChange::NoName)?;
+    let (resolution, name) = new_name(server, name)?;
     let backend = worker.backend(proxy);
     let now = backend.identity(server);
     if now.fqdn.as_deref() == Some(name.as_str()) {
@@ -134,6 +129,20 @@ pub fn set_name(worker: &Worker, proxy: ProxyId, server: &Server, name: &str) ->
     });
     tell_follow(&worker.instance, proxy, server, resolution.section, name.text(), address);
     Ok(())
+}
+
+/// The name that a server is to be looked up by in place of its own, with how it is looked up.
+///
+/// # Errors
+/// As those of [`set_name`]; that it has that name already is none.
+pub fn new_name<'s>(server: &'s Server, name: &str) -> Result<(&'s Resolution, Name), NameChange> {
+    let rare = server.rare();
+    let Some(resolution) = &rare.resolution else { return Err(NameChange::NoResolution) };
+    if rare.fqdn.as_ref().is_some_and(|name| name.starts_with('_')) {
+        return Err(NameChange::Service);
+    }
+    let name = Name::new(name).map_err(|_| NameChange::NoName)?;
+    Ok((resolution, name))
 }
 
 /// Why a server does not get another name.

@@ -83,6 +83,87 @@ fn certificates_change_while_it_runs() {
     });
 }
 
+/// Certificates, lists of them and authorities change with all else of a transaction, or not at all.
+#[test]
+fn certificates_change_in_a_transaction() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let issue =
+            |file: &str, name: &str, host: &str| authority.issue_as(file, &template(name).hosts(&[host]));
+        let path = issue("site.pem", "first", "a.example.com");
+        let second = issue("second.pem", "second", "a.example.com");
+        let other = issue("other.pem", "other", "b.example.com");
+        let (list, ca) = (authority.path("list"), authority.path("ca.pem"));
+        std::fs::write(&list, format!("{path}\n")).unwrap();
+        let text = format!(
+            "frontend fe\nbind <@fe> ssl crt-list {list}\nhttp-request return status 200\nbackend be\n\
+             server s 192.0.2.1:443 ssl verify required ca-file {ca}\n"
+        );
+        let proxy = Setup::http(&text).global("stats socket <@dir>/cli level admin\n").start(io);
+        let read = |path: &str| std::fs::read_to_string(path).unwrap();
+        let added = authority.path("new.pem");
+        let changes = [
+            "set server be/s weight 7".to_owned(),
+            "set server be/s ssl off".into(),
+            // What is set is in place with the next change, or with the last.
+            format!("set ssl cert {path} <<\n{}\n", read(&second)),
+            format!("new ssl cert {added}"),
+            format!("set ssl cert {added} <<\n{}\n", read(&other)),
+            format!("add ssl crt-list {list} {added}"),
+            format!("add ssl ca-file {ca} <<\n{}\n", read(&Authority::new("Newcomer").path("ca.pem"))),
+        ];
+        // A session ends with its commands: the prompt keeps it for those behind a payload.
+        let play = |last: &[&str]| {
+            let all = changes.iter().map(String::as_str).chain(last.iter().copied());
+            let lines: String = all.map(|line| format!("{line}\n")).collect();
+            tell(&proxy, &format!("prompt i\nbegin config\n{lines}quit"))
+        };
+        let state = || {
+            let shown = ["a.example.com", "b.example.com"].map(|name| shown(&proxy, name));
+            let told = ["get weight be/s", "show ssl cert", "show ssl ca-file", "show config diff"];
+            (shown, told.map(|command| tell(&proxy, command)))
+        };
+        let before = state();
+        for (wrong, why) in [
+            (format!("del ssl cert {path}"), "in use"),
+            (format!("del ssl cert {added}"), "in use"),
+            (format!("new ssl cert {path}"), "already exists"),
+            (format!("commit ssl cert {path}"), "No ongoing transaction"),
+            (format!("set ssl cert {path} <<\nnothing\n"), "Can't load the payload"),
+            ("set ssl cert nowhere <<\nnothing\n".into(), "not referenced"),
+            (format!("set ssl cert {path}.key <<\n{}\n", key_of(&read(&other))), "Can't commit"),
+            (format!("set ssl cert {path}"), "a payload is missing"),
+            (format!("add ssl crt-list {list} nowhere"), "does not exist"),
+            (format!("del ssl crt-list {list} {path}"), "used as default certificate"),
+            (format!("del ssl ca-file {ca}"), "in use"),
+            ("new ssl crl-file".into(), "A name is missing"),
+            ("del server be/s".into(), "Only servers in maintenance"),
+        ] {
+            let said = play(&[&wrong, "check config", "commit config"]);
+            assert_eq!(said.matches("Nothing was changed.").count(), 2, "{io}: {wrong}: {said}");
+            assert!(said.contains(why), "{io}: {wrong}: {said}");
+            assert_eq!(state(), before, "{io}: {wrong}");
+        }
+        let said = play(&["check config"]);
+        assert!(said.contains("7 changes can be made"), "{io}: {said}");
+        assert_eq!(state(), before, "{io}: nothing is changed yet");
+        let said = play(&["commit config"]);
+        assert!(said.contains("7 changes were made"), "{io}: {said}");
+        let (shown, [weight, certificates, authorities, diff]) = state();
+        assert!(shown[0].contains("second") && shown[1].contains("other"), "{io}: {shown:?}");
+        assert!(weight.starts_with("7 "), "{io}: {weight}");
+        assert!(certificates.contains(&added) && !certificates.contains('*'), "{io}: {certificates}");
+        assert!(authorities.contains("2 certificate(s)"), "{io}: {authorities}");
+        assert!(diff.contains("be/s ssl on -> off"), "{io}: {diff}");
+        proxy.finish(());
+    });
+}
+
+/// The key in a file of certificates.
+fn key_of(pem: &str) -> &str {
+    &pem[pem.find("-----BEGIN PRIVATE KEY").expect("a key")..]
+}
+
 #[test]
 fn authorities_and_revocations_change_while_it_runs() {
     each_driver(|io| {

@@ -13,7 +13,7 @@ use crate::x509::{Certificate, Crl};
 #[derive(Debug)]
 pub(super) struct FileSet<T> {
     /// `CA` or `CRL`, as messages say.
-    kind: &'static str,
+    pub kind: &'static str,
     pub files: BTreeMap<String, Arc<T>>,
     pub transaction: Option<(String, Arc<T>)>,
 }

@@ -115,6 +115,11 @@ impl Live {
         Ok(format!("Transaction {what} for certificate {name}!"))
     }
 
+    /// Whether a path of `set ssl cert` is about the certificate of that name.
+    pub(super) fn names(&self, name: &str, path: &str) -> bool {
+        self.part_of(path).is_some_and(|(found, _)| found == name)
+    }
+
     fn part_of(&self, path: &str) -> Option<(String, Part)> {
         if self.certificates.contains_key(path) {
             return Some((path.to_owned(), Part::All));

@@ -10,6 +10,7 @@ mod keywords;
 mod lists;
 mod show;
 mod tokens;
+mod trial;
 mod updates;
 mod watch;
 
@@ -33,6 +34,7 @@ use crate::verify::{Crls, TrustStore};
 pub use authorities::{read_crls, read_trust};
 pub use keywords::Keywords;
 pub use tokens::{TokenCertificate, TokenCertificates};
+pub use trial::Trial;
 pub use updates::{Due, Outcome, UpdateOptions};
 pub use watch::{Found, Watcher};
 
@@ -72,6 +74,8 @@ pub struct Live {
     base: Option<String>,
     /// When files began to be read, in seconds since 1970.
     loaded_at: i64,
+    /// Grows with all that comes into place.
+    edition: u64,
 }
 
 /// What a `bind` line serves now.
@@ -223,6 +227,7 @@ impl Live {
             updates: Updates::default(),
             tokens: None,
             base: None,
+            edition: 0,
         }
     }
 
@@ -551,6 +556,7 @@ impl Live {
             contexts
                 .into_iter()
                 .for_each(|(index, context)| install(&self.servers[index].line.current, context));
+            self.edition += 1;
         }
         self.binds = binds;
         problem.map_or(Ok(()), Err)

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use thalweg_config::model::{Proxy, Server};
 use thalweg_proxy::Instance;
+use thalweg_proxy::backend::identity::Identity;
 use thalweg_proxy::operator::Hand;
 
 use crate::output::Reply;
@@ -34,24 +35,11 @@ pub(super) fn set(instance: &Instance, proxy: &Proxy, server: &Server, what: &st
         (_, None) => Reply::error("set server <b>/<s> agent-port requires a port."),
         (_, Some(_)) if !is_asked => Reply::warning("agent checks are not enabled on this server"),
         ("agent-addr", Some(name)) => {
-            // No names: whoever looks one up waits, and traffic with him.
-            let Ok(ip) = name.parse::<IpAddr>() else {
-                return Reply::warning(format!("invalid addr '{name}'"));
-            };
             // Other words than `port` say nothing in the reference.
-            let port = match (args.get(1), args.get(2)) {
-                (Some(&"port"), text) => Some(port(text.copied().unwrap_or_default())),
-                _ => None,
-            };
-            match port.transpose() {
+            let port = (args.get(1) == Some(&"port")).then(|| args.get(2).copied().unwrap_or_default());
+            match backend.change_identity(proxy, server, |now, _| set_address(now, name, port)) {
+                Ok(()) => Reply::Done,
                 Err(why) => Reply::warning(why),
-                Ok(port) => {
-                    backend.change_identity(proxy, server, |now, _| {
-                        now.agent_addr = Some(ip);
-                        now.agent_port = port.or(now.agent_port);
-                    });
-                    Reply::Done
-                }
             }
         }
         (_, Some(text)) => match port(text) {
@@ -64,7 +52,18 @@ pub(super) fn set(instance: &Instance, proxy: &Proxy, server: &Server, what: &st
     }
 }
 
-fn port(text: &str) -> Result<u16, &'static str> {
+/// Where an agent is asked.
+pub(crate) fn set_address(now: &mut Identity, ip: &str, at: Option<&str>) -> Result<(), String> {
+    // No names: whoever looks one up waits, and traffic with him.
+    let ip: IpAddr = ip.parse().map_err(|_| format!("invalid addr '{ip}'"))?;
+    let at = at.map(port).transpose()?;
+    now.agent_addr = Some(ip);
+    now.agent_port = at.or(now.agent_port);
+    Ok(())
+}
+
+/// The port of an agent.
+pub(crate) fn port(text: &str) -> Result<u16, &'static str> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err("provided port is not an integer");
     }

@@ -151,7 +151,8 @@ fn number(text: &str) -> Option<u16> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-fn set_check_address(now: &mut Identity, ip: &str, port: Option<&str>) -> Reply {
+/// Where checks go. Nothing is changed where it is a message that is returned.
+pub(crate) fn set_check_address(now: &mut Identity, ip: &str, port: Option<&str>) -> Reply {
     let Some(address) = numeric_address(ip) else { return Reply::warning(format!("invalid addr '{ip}'")) };
     let before = now.clone();
     if let Some(port) = port
@@ -165,7 +166,7 @@ fn set_check_address(now: &mut Identity, ip: &str, port: Option<&str>) -> Reply 
 }
 
 /// 0 for the port of the traffic.
-fn set_check_port(now: &mut Identity, text: &str) -> Result<(), &'static str> {
+pub(crate) fn set_check_port(now: &mut Identity, text: &str) -> Result<(), &'static str> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err("provided port is not an integer");
