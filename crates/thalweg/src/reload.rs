@@ -3,7 +3,7 @@
 //! [`thalweg_proxy::reload`].
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 
 use thalweg_cli::{Cli, Reload};
@@ -345,15 +345,15 @@ fn kept(base: &Instance, config: &Config, force: bool) -> String {
             text.push_str(&format!("{word}: changes at run time of {name}\n"));
         }
     }
-    if let Some(tls) = &base.config.tls {
-        let live = tls.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (replaced, added) = live.changed_certificates();
-        replaced
-            .iter()
-            .for_each(|name| text.push_str(&format!("{word}: certificate {name} as set at run time\n")));
-        added
-            .iter()
-            .for_each(|name| text.push_str(&format!("dropped: certificate {name}, added at run time\n")));
+    let changes = |config: &Config| {
+        let live = config.tls.as_ref().map(|tls| tls.lock().unwrap_or_else(PoisonError::into_inner));
+        live.map_or_else(Vec::new, |live| live.changes())
+    };
+    let taken_over: BTreeSet<_> = changes(config).into_iter().collect();
+    for change in changes(&base.config) {
+        let word = if taken_over.contains(&change) { "kept" } else { "dropped" };
+        let how = if change.is_new { ", added at run time" } else { " as set at run time" };
+        text.push_str(&format!("{word}: {} {}{how}\n", change.kind.word(), change.name));
     }
     // What a file has meanwhile stays for that.
     let word = |now: Option<bool>| match now {

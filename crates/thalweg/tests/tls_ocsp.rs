@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use support::tls::{Authority, server, template};
 use support::{Conn, Proxy, Server, Setup, each_driver, eventually};
 use thalweg_tls::ocsp::OcspResponse;
@@ -167,6 +169,7 @@ fn responses_are_fetched() {
         assert!(told.starts_with("OCSP response check failure (Unable to parse OCSP response)."), "{told}");
         assert!(proxy.log().contains(" 4 \"OCSP response check failure (Unable"));
 
+        let set = good.clone();
         *answer.lock().unwrap() = good;
         let told = tell(&proxy, &format!("update ssl ocsp-response {path}"));
         assert!(told.contains("Cert Status: good"), "{told}");
@@ -188,6 +191,23 @@ fn responses_are_fetched() {
         std::thread::sleep(Duration::from_millis(1200));
         let ran = tell(&proxy, "show profiling tasks");
         assert!(ran.contains("cli") && !ran.contains("ocsp-update"), "{ran}");
+
+        // A reload reads the certificate again, and neither asks for what is known nor forgets what was set.
+        let before = asked.lock().unwrap().len();
+        assert!(tell(&proxy, "reload").starts_with("Success=1\n"));
+        assert!(stapled(&proxy).contains("Cert Status: revoked"));
+        assert_eq!((asked.lock().unwrap().len(), tell(&proxy, "show config diff").trim()), (before, ""));
+        let set = format!("set ssl ocsp-response {}", STANDARD.encode(&set));
+        assert!(tell(&proxy, &set).contains("updated"));
+        assert!(
+            tell(&proxy, "show config diff")
+                .starts_with(&format!("~ ocsp-response {path} content -> set # "))
+        );
+        let said = tell(&proxy, "reload");
+        assert!(said.contains(&format!("kept: ocsp-response {path} as set at run time")), "{said}");
+        assert!(stapled(&proxy).contains("Cert Status: good"));
+        let said = tell(&proxy, "reload force");
+        assert!(said.contains(&format!("dropped: ocsp-response {path}")), "{said}");
 
         let told = tell(&proxy, "update ssl ocsp-response nobody");
         assert!(told.starts_with("Unknown certificate!"), "{told}");

@@ -412,7 +412,7 @@ fn set_ticket_key(call: &Call<'_>) -> Reply {
     let (Some(which), Some(key)) = (call.args.first(), call.args.get(1)) else {
         return Reply::error("'set ssl tls-key' expects a filename and the new TLS key in base64 encoding.");
     };
-    match live(call.instance()).and_then(|live| live.set_ticket_key(which, key)) {
+    match live(call.instance()).and_then(|mut live| live.set_ticket_key(which, key)) {
         None => Reply::error("'set ssl tls-key' unable to locate referenced filename"),
         Some(false) => Reply::error("'set ssl tls-key' received invalid base64 encoded TLS key."),
         Some(true) => Reply::info("TLS ticket key updated!"),

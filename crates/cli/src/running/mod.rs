@@ -17,6 +17,7 @@ use std::sync::Arc;
 use thalweg_config::model::Proxy;
 use thalweg_config::written::{CountingLine, Edits, Place, Words, Written, words};
 use thalweg_proxy::Instance;
+use thalweg_tls::live::{FileChange, FileKind};
 
 /// See the module's documentation.
 pub struct Running {
@@ -157,20 +158,24 @@ impl Running {
             self.changed(kind, &name, vec![Detail::new("entries", "", set.len()).unwritten(why)]);
         }
         let Some(tls) = &instance.config.tls else { return };
-        let (replaced, added) =
-            tls.lock().unwrap_or_else(std::sync::PoisonError::into_inner).changed_certificates();
-        let why = "certificates are in files of their own, which are not written";
-        for name in &replaced {
-            self.changed("certificate", name, vec![Detail::new("content", "", "set").unwritten(why)]);
+        let changes = tls.lock().unwrap_or_else(std::sync::PoisonError::into_inner).changes();
+        for FileChange { kind, name, is_new } in changes {
+            let details = vec![Detail::new("content", "", "set").unwritten(why_unwritten(kind))];
+            let how = if is_new { How::Added(words(["new"])) } else { How::Changed };
+            self.differences.push(Difference { how, kind: kind.word(), name, details });
         }
-        for name in added {
-            let details = vec![Detail::new("content", "", "set").unwritten(why)];
-            self.differences.push(Difference {
-                how: How::Added(words(["new"])),
-                kind: "certificate",
-                name,
-                details,
-            });
-        }
+    }
+}
+
+/// Why no line can say what was changed of this.
+fn why_unwritten(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Certificate => "certificates are in files of their own, which are not written",
+        FileKind::CaFile => "authorities are in files of their own, which are not written",
+        FileKind::CrlFile => "revocations are in files of their own, which are not written",
+        FileKind::CrtList => "lists of certificates are in files of their own, which are not written",
+        FileKind::TicketKeys => "keys of tickets are in files of their own, which are not written",
+        FileKind::OcspResponse => "responses are in files of their own, which are not written",
+        FileKind::Jwt => "'add ssl jwt' and 'del ssl jwt' are said of a certificate that is loaded",
     }
 }

@@ -105,7 +105,7 @@ pub(crate) fn load(cx: &mut Cx<'_>, proxies: &mut [Building], readable: bool) {
     }
     let before = cx.options.after.filter(|after| !after.force).and_then(|after| after.config.tls.as_ref());
     if let Some(before) = before {
-        live.keep_replaced(&before.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        live.keep_changes(&before.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     }
     live.forget_former();
     cx.config.token_certificates = Some(live.token_certificates());

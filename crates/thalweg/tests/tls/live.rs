@@ -1,8 +1,12 @@
 //! Certificates, authorities and revocations that change while connections are served.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use thalweg_tls::pem;
+use thalweg_tls::x509::make::revocations;
 use thalweg_tls::x509::oid::purpose;
 
-use super::support::tls::{Authority, client, client_with, template};
+use super::support::tls::{Authority, DAY, client, client_with, now, template};
 use super::support::{Proxy, Setup, each_driver};
 use super::{TLS12, get, tell};
 
@@ -191,6 +195,95 @@ fn authorities_and_revocations_change_while_it_runs() {
         assert!(answer.contains("Success!"), "{answer}");
         assert!(enters());
         assert_eq!(tell(&proxy, "show ssl ca-file"), format!("# filename\n{ca} - 2 certificate(s)\n\n"));
+        proxy.finish(());
+    });
+}
+
+/// What commands made of files is said, and stays when the files are read again, unless that is wanted.
+#[test]
+fn what_files_hold_and_commands_changed_outlasts_a_reload() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let path = authority.issue_as("site.pem", &template("first").hosts(&["a.example.com"]));
+        let other = authority.issue_as("other.pem", &template("other").hosts(&["b.example.com"]));
+        let [list, ca, crl, keys, added] =
+            ["list", "ca.pem", "crl.pem", "keys", "new.pem"].map(|file| authority.path(file));
+        let revoked = |serials: &[&[u8]]| {
+            let der =
+                revocations(&authority.name, &authority.key, (now() - DAY, now() + DAY), serials).unwrap();
+            pem::encode("X509 CRL", &der)
+        };
+        let key = |byte: u8| STANDARD.encode([byte; 48]);
+        std::fs::write(&list, format!("{path}\n")).unwrap();
+        std::fs::write(&crl, revoked(&[])).unwrap();
+        std::fs::write(&keys, [1, 2, 3].map(|byte| key(byte) + "\n").concat()).unwrap();
+        let text = format!(
+            "frontend fe\nbind <@fe> ssl crt-list {list} ca-file {ca} crl-file {crl} verify optional tls-ticket-keys {keys}\n\
+             http-request return status 200\n"
+        );
+        let proxy = Setup::http(&text).global("stats socket <@dir>/cli level admin\n").start(io);
+        let done = |command: String| {
+            let said = tell(&proxy, &command);
+            assert!(
+                ["Success!", "ransaction", "New ", "updated"].iter().any(|word| said.contains(word))
+                    || said.trim().is_empty(),
+                "{said}"
+            );
+        };
+        let read = |path: &str| std::fs::read_to_string(path).unwrap();
+        done(format!("new ssl cert {added}"));
+        done(format!("set ssl cert {added} <<\n{}\n", read(&other)));
+        done(format!("commit ssl cert {added}"));
+        done(format!("add ssl crt-list {list} {added}"));
+        done(format!("add ssl ca-file {ca} <<\n{}\n", read(&Authority::new("Newcomer").path("ca.pem"))));
+        done(format!("commit ssl ca-file {ca}"));
+        done(format!("set ssl crl-file {crl} <<\n{}\n", revoked(&[&[7]])));
+        done(format!("commit ssl crl-file {crl}"));
+        done(format!("set ssl tls-key {keys} {}", key(4)));
+        done(format!("add ssl jwt {path}"));
+        let names = [
+            ("certificate", &added),
+            ("ca-file", &ca),
+            ("crl-file", &crl),
+            ("crt-list", &list),
+            ("tls-ticket-keys", &keys),
+            ("jwt", &path),
+        ];
+        let is_changed = |what: &str| {
+            assert!(shown(&proxy, "b.example.com").contains("other"), "{io}: {what}");
+            assert!(tell(&proxy, "show ssl ca-file").contains("2 certificate(s)"), "{io}: {what}");
+            assert!(
+                tell(&proxy, &format!("show ssl crl-file {crl}")).contains("Serial Number: 07"),
+                "{io}: {what}"
+            );
+            assert!(tell(&proxy, "show tls-keys *").contains(&key(4)), "{io}: {what}");
+            assert!(tell(&proxy, "show ssl jwt").contains(&path), "{io}: {what}");
+            let diff = tell(&proxy, "show config diff");
+            for (kind, name) in names {
+                assert!(
+                    diff.contains(&format!("~ {kind} {name} content -> set # ")),
+                    "{io}: {what}: {kind} in {diff}"
+                );
+            }
+            assert!(diff.contains(&format!("+ certificate {added} new\n")), "{io}: {what}: {diff}");
+        };
+        is_changed("at first");
+        for what in ["after a reload", "after another one"] {
+            let said = tell(&proxy, "reload");
+            assert!(said.starts_with("Success=1\n"), "{io}: {said}");
+            for (kind, name) in names {
+                assert!(said.contains(&format!("kept: {kind} {name}")), "{io}: {kind}: {said}");
+            }
+            is_changed(what);
+        }
+        let said = tell(&proxy, "reload force");
+        for (kind, name) in names {
+            assert!(said.contains(&format!("dropped: {kind} {name}")), "{io}: {kind}: {said}");
+        }
+        assert!(shown(&proxy, "b.example.com").contains("first"), "{io}");
+        assert!(tell(&proxy, "show ssl ca-file").contains("1 certificate(s)"), "{io}");
+        assert!(!tell(&proxy, "show tls-keys *").contains(&key(4)), "{io}");
+        assert_eq!(tell(&proxy, "show config diff").trim(), "", "{io}");
         proxy.finish(());
     });
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Answer, Concern, Live};
+use super::{Answer, Concern, FileKind, Live};
 use crate::options::words::Words;
 use crate::pem;
 use crate::verify::{Crls, TrustStore};
@@ -120,12 +120,16 @@ pub fn read_crls(text: &[u8]) -> Option<Crls> {
 impl Live {
     /// `new ssl ca-file <name>`
     pub fn new_ca_file(&mut self, name: &str) -> Answer {
-        self.trust.create(name)
+        let created = self.trust.create(name)?;
+        self.changes.added(FileKind::CaFile, name);
+        Ok(created)
     }
 
     /// `new ssl crl-file <name>`
     pub fn new_crl_file(&mut self, name: &str) -> Answer {
-        self.crls.create(name)
+        let created = self.crls.create(name)?;
+        self.changes.added(FileKind::CrlFile, name);
+        Ok(created)
     }
 
     /// `set ssl ca-file <name> <payload>`
@@ -160,15 +164,8 @@ impl Live {
     /// `commit ssl ca-file <name>`
     pub fn commit_ca_file(&mut self, name: &str) -> Answer {
         let new = self.trust.committing(name)?;
-        let old = self.trust.files.insert(name.to_owned(), new);
-        let uses = |words: &Words| {
-            words.ca_file.as_deref() == Some(name) || words.ca_verify_file.as_deref() == Some(name)
-        };
-        let rebuilt = self.rebuild_with(uses, |server| server.ca_file.as_deref() == Some(name));
-        if let (Err(why), Some(old)) = (&rebuilt, old) {
-            self.trust.files.insert(name.to_owned(), old);
-            return Err(format!("{why}\nCan't commit {name}!"));
-        }
+        self.put_ca_file(name, new).map_err(|why| format!("{why}\nCan't commit {name}!"))?;
+        self.changes.replaced(FileKind::CaFile, name);
         self.trust.transaction = None;
         Ok(format!("Committing {name}{}\nSuccess!", ".".repeat(self.ca_uses(name))))
     }
@@ -176,15 +173,34 @@ impl Live {
     /// `commit ssl crl-file <name>`
     pub fn commit_crl_file(&mut self, name: &str) -> Answer {
         let new = self.crls.committing(name)?;
+        self.put_crl_file(name, new).map_err(|why| format!("{why}\nCan't commit {name}!"))?;
+        self.changes.replaced(FileKind::CrlFile, name);
+        self.crls.transaction = None;
+        Ok(format!("Committing {name}{}\nSuccess!", ".".repeat(self.crl_uses(name))))
+    }
+
+    /// Has all that names this file use these authorities, or those of before if that cannot be.
+    pub(super) fn put_ca_file(&mut self, name: &str, new: Arc<TrustStore>) -> Result<(), String> {
+        let old = self.trust.files.insert(name.to_owned(), new);
+        let uses = |words: &Words| {
+            words.ca_file.as_deref() == Some(name) || words.ca_verify_file.as_deref() == Some(name)
+        };
+        let rebuilt = self.rebuild_with(uses, |server| server.ca_file.as_deref() == Some(name));
+        if let (Err(_), Some(old)) = (&rebuilt, old) {
+            self.trust.files.insert(name.to_owned(), old);
+        }
+        rebuilt
+    }
+
+    /// Has all that names this file use these lists, or those of before if that cannot be.
+    pub(super) fn put_crl_file(&mut self, name: &str, new: Arc<Crls>) -> Result<(), String> {
         let old = self.crls.files.insert(name.to_owned(), new);
         let uses = |words: &Words| words.crl_file.as_deref() == Some(name);
         let rebuilt = self.rebuild_with(uses, |server| server.crl_file.as_deref() == Some(name));
-        if let (Err(why), Some(old)) = (&rebuilt, old) {
+        if let (Err(_), Some(old)) = (&rebuilt, old) {
             self.crls.files.insert(name.to_owned(), old);
-            return Err(format!("{why}\nCan't commit {name}!"));
         }
-        self.crls.transaction = None;
-        Ok(format!("Committing {name}{}\nSuccess!", ".".repeat(self.crl_uses(name))))
+        rebuilt
     }
 
     fn rebuild_with(
@@ -219,13 +235,17 @@ impl Live {
     /// `del ssl ca-file <name>`
     pub fn delete_ca_file(&mut self, name: &str) -> Answer {
         let used = self.ca_uses(name) > 0;
-        self.trust.delete(name, used)
+        let deleted = self.trust.delete(name, used)?;
+        self.changes.forget(FileKind::CaFile, name);
+        Ok(deleted)
     }
 
     /// `del ssl crl-file <name>`
     pub fn delete_crl_file(&mut self, name: &str) -> Answer {
         let used = self.crl_uses(name) > 0;
-        self.crls.delete(name, used)
+        let deleted = self.crls.delete(name, used)?;
+        self.changes.forget(FileKind::CrlFile, name);
+        Ok(deleted)
     }
 
     /// How many certificates are served under a policy with this authority, and servers verified with it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Answer, Concern, Keywords, Live, Source};
+use super::{Answer, Concern, FileKind, Keywords, Live, Source};
 use crate::certificate::{Credential, KeyError, PrivateKey, certificates};
 use crate::ocsp::OcspResponse;
 use crate::pem;
@@ -163,37 +163,13 @@ impl Live {
             return failed(why);
         }
         self.transaction = None;
+        // It was about the one before.
+        self.changes.forget(FileKind::OcspResponse, name);
         self.updates.changed();
         self.publish_tokens();
         let dots = ".".repeat(self.instances(name));
         let notice = self.out_of_force(name).map_or_else(String::new, |why| format!("notice: {why}\n"));
         Ok(format!("Committing {name}{dots}\n{notice}Success!"))
-    }
-
-    /// The names of the certificates that the CLI replaced, and of those that it added.
-    pub fn changed_certificates(&self) -> (Vec<String>, Vec<String>) {
-        let of = |origin: Origin| {
-            let all = self.certificates.iter().filter(|(_, slot)| slot.credential.is_some());
-            all.filter(|(_, slot)| slot.origin == origin).map(|(name, _)| name.clone()).collect()
-        };
-        (of(Origin::Replaced), of(Origin::New))
-    }
-
-    /// Serves the certificates that the CLI replaced `before`, in place of those that were read from files of the same names.
-    pub fn keep_replaced(&mut self, before: &Live) {
-        for name in before.changed_certificates().0 {
-            let Some(replaced) = before.certificates.get(&name) else { continue };
-            let Some(read) = self.certificates.get(&name).cloned() else { continue };
-            let kept =
-                Slot { credential: replaced.credential.clone(), origin: Origin::Replaced, ..read.clone() };
-            self.certificates.insert(name.clone(), kept);
-            if self.rebuild_with_certificate(&name).is_err() {
-                // A line does not take it any more: it serves what the file has.
-                self.certificates.insert(name, read);
-            }
-        }
-        self.updates.changed();
-        self.publish_tokens();
     }
 
     /// Everything is read, and what stays of the configuration before is taken over.
@@ -254,6 +230,9 @@ impl Live {
             format!("certificate '{name}' in use for JWT validation, can't be deleted!")
         } else {
             self.certificates.remove(name);
+            [FileKind::OcspResponse, FileKind::Jwt]
+                .into_iter()
+                .for_each(|kind| self.changes.forget(kind, name));
             self.updates.changed();
             self.publish_tokens();
             if self.transaction.as_ref().is_some_and(|transaction| transaction.name == name) {
@@ -295,7 +274,9 @@ impl Live {
         let response = Arc::new(response);
         for credential in credentials {
             credential.set_ocsp(Some(response.clone()));
+            self.changes.replaced(FileKind::OcspResponse, &credential.name);
         }
+        self.edition += 1;
         self.updates.changed();
         Ok("OCSP Response updated!".to_owned())
     }

@@ -1,6 +1,6 @@
 //! `add|del|show ssl crt-list`.
 
-use super::{Answer, Concern, Keywords, Live, Source};
+use super::{Answer, Concern, FileKind, Keywords, Live, Source};
 use crate::crt_list::{Line, parse_line};
 
 impl Live {
@@ -59,6 +59,7 @@ impl Live {
         if is_new {
             self.declare(&path, keywords, false);
         }
+        self.changes.replaced(FileKind::CrtList, list);
         let dots = ".".repeat(self.binds_with(list));
         Ok(format!("Inserting certificate '{path}' in crt-list '{list}'{dots}\nSuccess!"))
     }
@@ -118,10 +119,11 @@ impl Live {
             self.lists.insert(list.to_owned(), before);
             return failed(why);
         }
+        self.changes.replaced(FileKind::CrtList, list);
         Ok(format!("Entry '{path}' deleted in crtlist '{list}'!"))
     }
 
-    fn rebuild_with_list(&mut self, list: &str) -> Result<(), String> {
+    pub(super) fn rebuild_with_list(&mut self, list: &str) -> Result<(), String> {
         self.updates.changed();
         let names = |source: &Source| matches!(source, Source::List(name) if name == list);
         self.rebuild(

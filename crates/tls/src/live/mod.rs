@@ -6,6 +6,7 @@
 
 mod authorities;
 mod certificates;
+mod changes;
 mod keywords;
 mod lists;
 mod show;
@@ -32,6 +33,7 @@ use crate::session::TicketKeys;
 use crate::verify::{Crls, TrustStore};
 
 pub use authorities::{read_crls, read_trust};
+pub use changes::{FileChange, FileKind};
 pub use keywords::Keywords;
 pub use tokens::{TokenCertificate, TokenCertificates};
 pub use trial::Trial;
@@ -40,6 +42,7 @@ pub use watch::{Found, Watcher};
 
 use authorities::FileSet;
 use certificates::{Slot, Transaction};
+use changes::Changes;
 use updates::Updates;
 
 /// What a command answers: what it did, or why it did nothing. Each is lines without the last line's end.
@@ -67,6 +70,8 @@ pub struct Live {
     servers: Vec<Server>,
     /// Files of `tls-ticket-keys`.
     ticket_files: Vec<(String, Arc<TicketKeys>)>,
+    /// What commands changed of all this.
+    changes: Changes,
     updates: Updates,
     /// What converters of tokens use, if any do.
     tokens: Option<Arc<TokenCertificates>>,
@@ -224,6 +229,7 @@ impl Live {
             binds: Vec::new(),
             servers: Vec::new(),
             ticket_files: Vec::new(),
+            changes: Changes::default(),
             updates: Updates::default(),
             tokens: None,
             base: None,

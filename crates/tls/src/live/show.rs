@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::certificates::{Draft, Origin};
-use super::{Answer, Live};
+use super::{Answer, FileKind, Live};
 use crate::certificate::{KeyKind, Parts};
 use crate::ocsp::{CertificateId, OcspResponse};
 use crate::session::TicketKeys;
@@ -276,8 +276,14 @@ impl Live {
     }
 
     /// `set ssl tls-key`: None when there is no such file, false when the key is none.
-    pub fn set_ticket_key(&self, which: &str, key: &str) -> Option<bool> {
-        self.ticket_file(which).map(|(_, keys)| keys.rotate(key))
+    pub fn set_ticket_key(&mut self, which: &str, key: &str) -> Option<bool> {
+        let (at, keys) = self.ticket_file(which)?;
+        let is_set = keys.rotate(key);
+        if is_set {
+            self.changes.replaced(FileKind::TicketKeys, &self.ticket_files[at].0);
+            self.edition += 1;
+        }
+        Some(is_set)
     }
 
     /// `show ssl sni [-f <frontend>] [-A] [-t <offset>]`: the rows of all `bind` lines, or of one frontend's; with `-A` of

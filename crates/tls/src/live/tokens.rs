@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thalweg_shared::RwLock;
 
-use super::{Answer, Live};
+use super::{Answer, FileKind, Live};
 use crate::certificate::Credential;
 
 /// A certificate, as a converter that names it finds it.
@@ -57,6 +57,8 @@ impl Live {
         let unknown = "Can't display the certificate: Not found or the certificate is a bundle!";
         let slot = self.certificates.get_mut(name).ok_or(unknown)?;
         slot.keywords.jwt = Some(on);
+        self.changes.replaced(FileKind::Jwt, name);
+        self.edition += 1;
         self.publish_tokens();
         Ok(String::new())
     }

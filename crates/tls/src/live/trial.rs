@@ -38,6 +38,7 @@ impl Live {
             trust: self.trust.copy(),
             crls: self.crls.copy(),
             lists: self.lists.clone(),
+            changes: self.changes.clone(),
             binds: self.binds.iter().map(Bind::copy).collect(),
             servers: used().zip(&servers).map(|(server, (_, line))| server.with_line(line.clone())).collect(),
             ticket_files: self.ticket_files.clone(),
@@ -62,6 +63,7 @@ impl Live {
         self.trust.adopt(live.trust);
         self.crls.adopt(live.crls);
         self.lists = live.lists;
+        self.changes = live.changes;
         for (bind, tried) in self.binds.iter_mut().zip(live.binds) {
             bind.contexts = tried.contexts;
             install(&bind.line.current, tried.line.selection());

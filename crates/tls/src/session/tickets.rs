@@ -157,6 +157,13 @@ impl TicketKeys {
         true
     }
 
+    /// Has the keys that others have now, which came from a file of the same name.
+    pub fn take_over(&self, others: &TicketKeys) {
+        let others = others.ring.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut ring = self.ring.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        (ring.keys, ring.texts) = (others.keys.clone(), others.texts.clone());
+    }
+
     /// The keys of a file as they came, the one that encrypts being the one before the last: `show tls-keys`.
     pub fn texts(&self) -> Vec<String> {
         self.ring.read().unwrap_or_else(|poisoned| poisoned.into_inner()).texts.clone()
