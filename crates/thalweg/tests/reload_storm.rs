@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use support::tls::{Authority, client};
-use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok, reference};
+use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok, reference, with_children};
 use thalweg_tls::server::ServerContext;
 
 /// How long a storm is.
@@ -261,16 +261,16 @@ fn play(ground: &Ground, kind: usize) {
     }
 }
 
-/// Physical memory of a process and its children, in kilobytes.
-fn resident_kb(pid: u32) -> u64 {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let all = children.split_ascii_whitespace().filter_map(|child| child.parse().ok()).chain([pid]);
-    let of_one = |pid: u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0)
-    };
-    all.map(of_one).sum()
+/// Physical memory of a process and its children, in kilobytes: all of it, and what is not of files.
+fn resident_kb(pid: u32) -> [u64; 2] {
+    ["VmRSS:", "RssAnon:"].map(|title| {
+        let of_one = |pid: u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix(title));
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0)
+        };
+        with_children(pid).into_iter().map(of_one).sum()
+    })
 }
 
 /// A percentile of the times, in milliseconds.
@@ -350,7 +350,7 @@ fn storm(io: Io, scale: Scale, other: Option<PathBuf>) -> Vec<String> {
 }
 
 /// Everybody is served, and after a while all that is used is there. Returns the memory then.
-fn calm(ground: &Ground, scale: &Scale) -> u64 {
+fn calm(ground: &Ground, scale: &Scale) -> [u64; 2] {
     eventually("everybody is served", || {
         let all = ground.served.iter().all(|served| served.load(Ordering::Relaxed) > 2);
         (all || !ground.failures.lock().unwrap().is_empty()).then_some(())
@@ -391,7 +391,7 @@ fn blow(ground: &Ground, scale: &Scale, texts: &[String], answers: &mut Vec<u64>
     }
 }
 
-fn print(ground: &Ground, before_kb: u64, answers: &mut [u64], failures: &[String]) {
+fn print(ground: &Ground, before_kb: [u64; 2], answers: &mut [u64], failures: &[String]) {
     let who = if ground.master.is_some() { "the reference, by its master" } else { "in place" };
     println!("--- {who}, {} reloads, {}", answers.len(), ground.io);
     for ((name, _), served) in KINDS.iter().zip(&ground.served) {
@@ -405,7 +405,12 @@ fn print(ground: &Ground, before_kb: u64, answers: &mut [u64], failures: &[Strin
         percentile(answers, 100)
     );
     thread::sleep(Duration::from_secs(5));
-    println!("memory: calm {} MB, afterwards {} MB", before_kb / 1024, resident_kb(ground.proxy.id()) / 1024);
+    let [before, after] =
+        [before_kb, resident_kb(ground.proxy.id())].map(|kb| kb.map(|kb| kb as f64 / 1024.0));
+    println!(
+        "memory: calm {:.1} MB, afterwards {:.1} MB; of it not of files {:.1} and {:.1}",
+        before[0], after[0], before[1], after[1]
+    );
     println!("{} failures", failures.len());
     failures.iter().take(10).for_each(|failure| println!("  {failure}"));
 }

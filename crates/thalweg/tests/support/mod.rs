@@ -510,8 +510,9 @@ impl Proxy {
         (status.code(), status.signal())
     }
 
+    /// Its sockets; those of a master's workers are among them.
     fn socket_inodes(&self) -> Vec<u64> {
-        socket_inodes(self.id())
+        with_children(self.id()).into_iter().flat_map(socket_inodes).collect()
     }
 
     /// How many descriptors are open once no connection is left, but for the pipe that each thread keeps for long bodies.
@@ -595,9 +596,10 @@ impl Proxy {
             let ended =
                 fs::read_to_string(format!("/proc/{}/stat", self.id())).is_ok_and(|s| s.contains(") Z "));
             assert!(!ended, "the program ended\n{}", self.output());
-            // Who has ended by now is noticed by the test.
-            let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.id())) else { return Some(()) };
-            for task in tasks.flatten() {
+            let tasks = with_children(self.id())
+                .into_iter()
+                .filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
+            for task in tasks.flatten().flatten() {
                 let waits_in = fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
                 if ["io_cqring_wait", "epoll_wait", "ep_poll"].iter().any(|name| waits_in.contains(name)) {
                     polling.insert(task.file_name());
@@ -645,6 +647,12 @@ impl Drop for Proxy {
             eprintln!("--- the program said:\n{}\n--- its configuration:\n{}", self.output(), self.text);
         }
     }
+}
+
+/// A process and those that it started, such as the worker of a master.
+pub fn with_children(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_ascii_whitespace().filter_map(|child| child.parse().ok()).chain([pid]).collect()
 }
 
 fn socket_inodes(pid: u32) -> Vec<u64> {
