@@ -9,6 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use crate::process::give_way;
+
 // For its library, which has the function below.
 use mimalloc as _;
 
@@ -78,6 +80,7 @@ pub fn keep_while<T: Send + 'static>(
         work()
     })?;
     let _ = KEEPER.set(thread::current());
+    give_way();
     while !is_over.load(Ordering::Acquire) {
         if !IS_ASKED.swap(false, Ordering::Acquire) {
             thread::park();

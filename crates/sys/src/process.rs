@@ -168,10 +168,26 @@ pub fn set_file_limit(limit: Limit) -> io::Result<()> {
     set_limit(libc::RLIMIT_NOFILE, limit)
 }
 
-/// Changes how nice the process is: -20 to 19, less is served first. Less than now needs a privilege.
+/// Changes how nice the calling thread is, and those that it begins: -20 to 19, less is served first. Less than now needs a privilege.
 pub fn set_nice(nice: i32) -> io::Result<()> {
     // SAFETY: takes integers only.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
+}
+
+/// How much later than others a thread is served that gives way to them.
+const GIVEN_WAY: i32 = 10;
+
+/// Has the calling thread give way to those that serve: what it does takes long, and is urgent to nobody. It is for good, and
+/// for threads that it begins, too.
+pub fn give_way() {
+    // Without it the thread does as well, in others' time.
+    let _ = set_nice((nice() + GIVEN_WAY).min(19));
+}
+
+/// How nice the calling thread is.
+fn nice() -> i32 {
+    // SAFETY: takes integers only.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
 /// Makes the kernel allocate the table of files of this process at once, for `files` of them.
@@ -222,6 +238,16 @@ pub fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_gives_way_and_others_do_not() {
+        let before = nice();
+        let given = std::thread::spawn(|| {
+            give_way();
+            nice()
+        });
+        assert_eq!((given.join().unwrap(), nice()), ((before + GIVEN_WAY).min(19), before));
+    }
 
     #[test]
     fn this_process_is_described() {

@@ -3,6 +3,7 @@
 //! [`thalweg_proxy::reload`].
 
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 
@@ -14,7 +15,7 @@ use thalweg_proxy::{Instance, Live, Stopping};
 use thalweg_runtime::Handle;
 use thalweg_syntax::RenderOptions;
 use thalweg_sys::memory::{give_back_pages, give_back_what_is_left};
-use thalweg_sys::process::{Limit, file_limit, set_file_limit};
+use thalweg_sys::process::{Limit, file_limit, give_way, set_file_limit};
 
 use crate::cli::Options;
 use crate::listen::{self, Backups, CliSocket, Handed};
@@ -112,7 +113,6 @@ impl Reloader {
                 Reload::Apply { force } => reloader.reload(force).text(),
                 Reload::Compare { files } => reloader.compare(&files).text(),
             });
-            // What reading took, and is not used any more, would stay with this thread's memory.
             give_back_pages();
             give_back_what_is_left();
         };
@@ -138,7 +138,7 @@ impl Reloader {
 
     /// What a reload would do, of these files in place of those of the command line, if there are any.
     pub fn compare(&self, files: &[String]) -> Outcome {
-        match self.read(files, false) {
+        match self.read_aside(files, false) {
             Ok(read) => {
                 let success = read.found.obstacles.is_empty();
                 let kept = kept(read.reserved.base(), &read.config, false);
@@ -146,6 +146,25 @@ impl Reloader {
             }
             Err(outcome) => outcome,
         }
+    }
+
+    /// Reads on a thread that gives way to those that serve: it takes long, and holds nothing that they wait for. What comes
+    /// after it does, for a moment, and is not delayed.
+    fn read_aside(&self, files: &[String], force: bool) -> Result<Read, Outcome> {
+        thread::scope(|scope| {
+            let read = || {
+                give_way();
+                let read = self.read(files, force);
+                // What reading took, and is not used any more, would stay with this thread's memory.
+                give_back_pages();
+                read
+            };
+            let thread = thread::Builder::new().name("reload-files".into()).stack_size(STACK_SIZE);
+            match thread.spawn_scoped(scope, read) {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(_) => self.read(files, force),
+            }
+        })
     }
 
     fn read(&self, files: &[String], force: bool) -> Result<Read, Outcome> {
@@ -182,7 +201,7 @@ impl Reloader {
     }
 
     fn try_once(&self, force: bool) -> Result<Outcome, Overtaken> {
-        let Read { reserved, config, found, said } = match self.read(&[], force) {
+        let Read { reserved, config, found, said } = match self.read_aside(&[], force) {
             Ok(read) => read,
             Err(outcome) => return Ok(outcome),
         };
