@@ -173,6 +173,10 @@ const SMALL_PER_MS: u32 = 25;
 const SMALL_PER_RECEIVE: u32 = 30;
 /// How long a peer that sends more of them is not listened to, in milliseconds.
 const REST_MS: u64 = 5;
+/// The same where more than such a rest allows wait already: what a look at them costs besides is spread over so many more.
+const LONG_REST_MS: u64 = 20;
+/// Small frames that are looked at in one go, from which on the next rest is a long one.
+const MANY: u32 = SMALL_PER_MS * REST_MS as u32;
 
 /// How fast small DATA frames may come. Streams of small messages are made of them, so that too many end nothing: they wait, in
 /// the kernel and at their sender, which is what flow control does with large ones.
@@ -180,8 +184,8 @@ const REST_MS: u64 = 5;
 pub struct Pace {
     left: u32,
     at_ms: u64,
-    /// Some came since the last look.
-    came: bool,
+    /// How many came since the last look.
+    came: u32,
     /// Until when the connection rests.
     until_ms: u64,
 }
@@ -189,20 +193,21 @@ pub struct Pace {
 impl Pace {
     /// Nothing came yet.
     pub fn new(now_ms: u64) -> Pace {
-        Pace { left: SMALL_MAX, at_ms: now_ms, came: false, until_ms: 0 }
+        Pace { left: SMALL_MAX, at_ms: now_ms, came: 0, until_ms: 0 }
     }
 
     /// One more came. False when no more should be looked at for a while.
     pub fn small(&mut self, now_ms: u64) -> bool {
-        self.came = true;
+        self.came = self.came.saturating_add(1);
         self.take(1, now_ms)
     }
 
     /// What was received was looked at.
     #[inline]
     pub fn received(&mut self, now_ms: u64) {
-        if std::mem::take(&mut self.came) {
+        if self.came > 0 {
             self.take(SMALL_PER_RECEIVE, now_ms);
+            self.came = 0;
         }
     }
 
@@ -220,7 +225,7 @@ impl Pace {
         }
         self.left = self.left.saturating_sub(times);
         if self.left == 0 {
-            self.until_ms = now_ms + REST_MS;
+            self.until_ms = now_ms + if self.came >= MANY { LONG_REST_MS } else { REST_MS };
         }
         self.left > 0
     }
@@ -239,13 +244,16 @@ mod tests {
     #[test]
     fn small_data_is_slowed_down_and_a_steady_stream_of_it_is_not() {
         let mut pace = Pace::new(0);
-        let mut taken = 0u64;
+        let (mut taken, mut looks) = (0u64, 0);
         for now in 0..10_000 {
             if pace.rests_until(now).is_none() {
                 taken += 1 + (0..1_000_000).take_while(|_| pace.small(now)).count() as u64;
+                pace.received(now);
+                looks += 1;
             }
         }
         assert!((250_000..280_000).contains(&taken), "{taken}");
+        assert!((490..510).contains(&looks), "{looks}");
         let mut pace = Pace::new(0);
         for now in 0..10_000 {
             assert!((0..SMALL_PER_MS).all(|_| pace.small(now)));

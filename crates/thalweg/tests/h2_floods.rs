@@ -1,7 +1,8 @@
 //! Peers that hurt: floods of clients and of servers end their connection, and nobody else's. How many frames each takes is counted
 //! in `crates/h2`; what becomes of frames that are cut anywhere is in `crates/proxy/tests/h2_cuts.rs`.
 //!
-//! `H2_FLOODS=3` has each flood of clients go on for three seconds, and prints what it costs (`make h2-floods`).
+//! `H2_FLOODS=3` has each flood of clients go on for three seconds, and prints what it costs (`make h2-floods`);
+//! `H2_FLOODS_ONLY` says which.
 
 mod support;
 
@@ -329,7 +330,42 @@ fn others(proxy: &Proxy, time: Duration) -> Duration {
     took[took.len() * 99 / 100]
 }
 
+/// Takes a body in chunks. False when the connection ended before the body did.
+fn takes_chunks(conn: &mut Conn) -> bool {
+    while let Some(line) = conn.try_until(b"\r\n") {
+        let size = usize::from_str_radix(std::str::from_utf8(&line).unwrap().trim_end(), 16).unwrap();
+        if conn.try_exactly(size + 2).is_none() {
+            return false;
+        }
+        if size == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// Measures something of a process of its own, in front of a server that takes bodies as fast as they come.
+fn of_a_proxy(io: &'static str, measure: impl FnOnce(&Proxy)) {
+    let server = Server::start(|mut conn, _| {
+        while let Some(head) = conn.try_until(b"\r\n\r\n") {
+            // A body that never ends has no answer.
+            if head.windows(7).any(|part| part == b"chunked") && !takes_chunks(&mut conn) {
+                return;
+            }
+            let _ = conn.try_send(ok("small"));
+        }
+    });
+    let text = format!(
+        "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 0\nserver s {}\n",
+        server.addr
+    );
+    let proxy = Setup::http(&text).start(io);
+    measure(&proxy);
+    proxy.finish(server);
+}
+
 /// Prints a table: frames that were written, when the connection ended, what the process spent, and what other connections notice.
+/// Each figure is of a new process: what waits of small data keeps one busy for half a minute.
 #[test]
 fn what_floods_cost() {
     let Some(time) = std::env::var("H2_FLOODS").ok().and_then(|seconds| seconds.parse().ok()) else {
@@ -337,35 +373,24 @@ fn what_floods_cost() {
         return;
     };
     let time = Duration::from_secs_f64(time);
+    let only = std::env::var("H2_FLOODS_ONLY").unwrap_or_default();
     for io in ["epoll", "io_uring"] {
-        let server = Server::start(|mut conn, _| {
-            while let Some(head) = conn.try_until(b"\r\n\r\n") {
-                // A body that never ends has no answer.
-                if head.windows(7).any(|part| part == b"chunked") && conn.try_until(b"0\r\n\r\n").is_none() {
-                    return;
-                }
-                let _ = conn.try_send(ok("small"));
-            }
-        });
-        let text = format!(
-            "frontend fe\nbind <@fe>\ndefault_backend be\nbackend be\nretries 0\nserver s {}\n",
-            server.addr
-        );
-        let proxy = Setup::http(&text).start(io);
-        println!("{io}: others alone {:.2?}", others(&proxy, time));
-        for (name, make) in FLOODS.iter().chain(BORNE) {
+        of_a_proxy(io, |proxy| println!("{io}: others alone {:.2?}", others(proxy, time)));
+        for (name, make) in FLOODS.iter().chain(BORNE).filter(|(name, _)| name.contains(&*only)) {
             for at_once in [1, 100] {
-                let Cost { frames, ended, busy } = flood(&proxy, *make, at_once, time);
-                let beside = std::thread::scope(|scope| {
-                    scope.spawn(|| flood(&proxy, *make, at_once, time));
-                    others(&proxy, time)
+                of_a_proxy(io, |proxy| {
+                    let Cost { frames, ended, busy } = flood(proxy, *make, at_once, time);
+                    let ended = ended.map_or("no".to_owned(), |at| format!("{at:.1?}"));
+                    print!("{io} {name}, {at_once} at once: {frames} frames, ended {ended}, busy {busy:.1?}");
                 });
-                let ended = ended.map_or("no".to_owned(), |at| format!("{at:.1?}"));
-                println!(
-                    "{io} {name}, {at_once} at once: {frames} frames, ended {ended}, busy {busy:.1?}, others {beside:.2?}"
-                );
+                of_a_proxy(io, |proxy| {
+                    let beside = std::thread::scope(|scope| {
+                        scope.spawn(|| flood(proxy, *make, at_once, time));
+                        others(proxy, time)
+                    });
+                    println!(", others {beside:.2?}");
+                });
             }
         }
-        proxy.finish(server);
     }
 }

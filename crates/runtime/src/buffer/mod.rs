@@ -140,28 +140,35 @@ impl Buf {
     /// worth: 1 kB, 4 kB, a pooled one, and beyond that twice as large each time. `None` as in
     /// [`with_capacity_default`](Self::with_capacity_default).
     pub fn for_keeping(len: usize) -> Option<Buf> {
+        if KEPT_SIZES.into_iter().any(|size| size >= len) {
+            return Some(Buf::large(Buf::kept_size(len)));
+        }
+        // Nothing larger than a pooled one where not even those are left.
+        let pooled = Buf::with_capacity_default()?;
+        Some(if pooled.capacity() >= len { pooled } else { Buf::large(Buf::kept_size(len)) })
+    }
+
+    /// The capacity of a buffer [for keeping](Buf::for_keeping) so much.
+    fn kept_size(len: usize) -> usize {
         match KEPT_SIZES.into_iter().find(|size| *size >= len) {
-            Some(size) => Some(Buf::large(size)),
-            None => {
-                let pooled = Buf::with_capacity_default()?;
-                Some(if pooled.capacity() >= len { pooled } else { Buf::large(len.next_power_of_two()) })
-            }
+            Some(size) => size,
+            None if len <= default_size() => default_size(),
+            None => len.next_power_of_two(),
         }
     }
 
     /// The same bytes in memory that may be kept for long: copied to a smaller block ([`Buf::for_keeping`]) when that saves
     /// much, and out of the receive ring in any case. Returned as it is when there is no buffer to copy it to.
     pub fn fitted(self) -> Buf {
-        let size = KEPT_SIZES.into_iter().find(|size| *size >= self.len()).unwrap_or(self.len());
-        if !self.is_from_ring() && self.capacity() <= size {
+        if !self.is_from_ring() && self.capacity() <= Buf::kept_size(self.len()) {
             return self;
         }
         match Buf::for_keeping(self.len()) {
-            Some(mut kept) if self.is_from_ring() || kept.capacity() < self.capacity() => {
+            Some(mut kept) => {
                 let _ = kept.extend_from_slice(&self);
                 kept
             }
-            _ => self,
+            None => self,
         }
     }
 
