@@ -64,6 +64,8 @@ fn process_settings() {
         (g.tune.http_maxhdr, g.tune.maxaccept, g.tune.runqueue_depth) == (50, 5, 30)
     });
     check("tune.idle-pool.shared off", |g| !g.tune.idle_pool_shared);
+    check("tune.pool-low-fd-ratio 7", |g| g.tune.pool_low_fd_percent == 7);
+    check("tune.pool-high-fd-ratio 9", |g| g.tune.pool_high_fd_percent == 9);
     check("tune.listener.multi-queue fair", |g| g.tune.listener_multi_queue == MultiQueue::Fair);
     check("tune.listener.default-shards by-thread", |g| g.tune.listener_default_shards == Shards::ByThread);
     check("tune.io.driver epoll", |g| g.io_driver == IoDriver::Epoll);

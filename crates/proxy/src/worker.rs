@@ -20,6 +20,7 @@ use thalweg_sample::context::{Clock, Scratch};
 use thalweg_shared::AtomicU64;
 
 use crate::backend::Backend;
+use crate::backend::descriptors::Descriptors;
 use crate::backend::pool::Pools;
 use crate::connection::tls::RecordLimits;
 use crate::counters::{Counters, Kept, OfServer, PastSecond, Present, Rate, ThreadCounters};
@@ -83,6 +84,7 @@ pub struct Thread {
     pub(crate) looks_after: LooksAfter,
     /// By flat server number.
     pub(crate) pools: Pools,
+    pub(crate) descriptors: Descriptors,
     /// The task that looks after idle server connections.
     pub janitor: Cell<TaskId>,
     /// The millisecond of the monotonic clock until which it sleeps; 0 while it is awake.
@@ -205,6 +207,7 @@ impl Thread {
             starting: RefCell::default(),
             looks_after: LooksAfter::default(),
             pools: Pools::default(),
+            descriptors: Descriptors::default(),
             janitor: Cell::new(TaskId::NONE),
             janitor_sleeps_until: Cell::new(0),
             views: RefCell::default(),

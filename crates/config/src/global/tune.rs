@@ -175,6 +175,21 @@ pub(crate) fn tune_number(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
+/// `tune.pool-low-fd-ratio` and `tune.pool-high-fd-ratio`
+pub(crate) fn fd_ratio(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    let (name, value) = (line.text(0), lenient(cx, line, 1));
+    let Some(percent) = u32::try_from(value).ok().filter(|n| *n <= 100 && !line.text(1).is_empty()) else {
+        return Err(fail(line, 1, format!("'{name}' expects an integer argument between 0 and 100.")));
+    };
+    let tune = &mut cx.config.global.tune;
+    match name {
+        "tune.pool-low-fd-ratio" => tune.pool_low_fd_percent = percent,
+        _ => tune.pool_high_fd_percent = percent,
+    }
+    Ok(())
+}
+
 /// What is `on` or `off`.
 pub(crate) fn tune_on_off(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;

@@ -192,6 +192,10 @@ pub struct Tune {
     pub pt_zero_copy: bool,
     pub applet_zero_copy: bool,
     pub idle_pool_shared: bool,
+    /// Percent of all files above which no more idle connections are kept.
+    pub pool_low_fd_percent: u32,
+    /// Percent of all files above which idle connections are closed.
+    pub pool_high_fd_percent: u32,
     pub listener_multi_queue: MultiQueue,
     pub listener_default_shards: super::Shards,
     pub vars_global_max_size: usize,
@@ -260,6 +264,8 @@ impl Default for Tune {
             pt_zero_copy: true,
             applet_zero_copy: true,
             idle_pool_shared: true,
+            pool_low_fd_percent: 20,
+            pool_high_fd_percent: 25,
             listener_multi_queue: MultiQueue::On,
             listener_default_shards: super::Shards::ByGroup,
             vars_global_max_size: 0,

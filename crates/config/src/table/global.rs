@@ -320,12 +320,12 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     not_yet("tune.pattern.cache-size", "Entries of the cache of pattern lookups.", why::MACHINERY),
     works("tune.peers.max-updates-at-once", "Updates sent in a row to a peer.", g::tune_number),
     works("tune.pipesize", "Bytes of a pipe.", g::tune_size),
-    not_yet(
+    works(
         "tune.pool-high-fd-ratio",
         "Percentage of files above which idle connections are closed.",
-        why::FD_RATIO,
+        g::fd_ratio,
     ),
-    not_yet("tune.pool-low-fd-ratio", "Percentage of files above which none is kept.", why::FD_RATIO),
+    works("tune.pool-low-fd-ratio", "Percentage of files above which no more are kept.", g::fd_ratio),
     works("tune.pt.zero-copy-forwarding", "TCP forwards without copying.", g::tune_on_off),
     not_yet("tune.quic.be.cc.cubic-min-losses", "QUIC setting.", why::QUIC),
     not_yet("tune.quic.be.cc.hystart", "QUIC setting.", why::QUIC),

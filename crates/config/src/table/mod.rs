@@ -37,8 +37,6 @@ pub(crate) mod why {
     pub(crate) const BUFFERS: &str = "all buffers have the same size, tune.bufsize";
     pub(crate) const MACHINERY: &str = "it tunes something this program does not have";
     pub(crate) const GLITCHES: &str = "protocol errors that are not fatal are not counted";
-    pub(crate) const FD_RATIO: &str =
-        "idle connections are limited by pool-max-conn and pool-purge-delay only";
     pub(crate) const DATAGRAMS: &str =
         "it concerns datagrams; for TCP use tune.rcvbuf.client, tune.rcvbuf.server and the like";
     pub(crate) const CONTSTATS: &str = "bytes are counted at the end of each stream";

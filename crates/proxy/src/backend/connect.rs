@@ -20,6 +20,7 @@ use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts}
 use thalweg_tls::engine::SentEarly;
 use thalweg_tls::server::ServerContext;
 
+use super::descriptors::Shortage;
 use super::health::observe::{Seen, observe, observe_failure};
 use super::introduction::{self, HeaderField, Introduced};
 use super::key::ConnectionKey;
@@ -474,6 +475,9 @@ impl<'a> Target<'a> {
             false => None,
             true => pool::boxed(self.seat(timeout_ms)).await?,
         };
+        if worker.shortage() == Shortage::High {
+            worker.with_known_pool(self.of_server.index, |pool, _| pool.close_one());
+        }
         self.of_server.counters.connection_attempts.add(1);
         self.note_use(shares_connections(self.proxy));
         worker.be_counters(self.proxy.id).connection_attempts.add(1);

@@ -52,6 +52,7 @@ pub fn give_back(
         others: to_usize(of_server.counters.current.get()).saturating_sub(1),
         needed: to_usize(of_server.counters.needed_connections.get()),
         low: pool.low_conn as usize,
+        shortage: worker.shortage(),
     };
     worker.with_pool_of(of_server, |idle| {
         let (true, Line::Wire(io)) = (idle.follow(moves), &mut conn.port.line) else { return };

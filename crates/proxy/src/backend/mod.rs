@@ -4,6 +4,7 @@ mod adaptive;
 pub mod algorithm;
 pub mod assign;
 pub mod connect;
+pub(crate) mod descriptors;
 mod drain;
 mod follow;
 mod hand_over;

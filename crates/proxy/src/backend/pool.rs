@@ -10,6 +10,7 @@ use std::rc::Rc;
 use thalweg_runtime::clock;
 
 use super::connect::ServerConn;
+use super::descriptors::Shortage;
 use super::hand_over::Reply;
 use super::key::ConnectionKey;
 use super::rack::{Age, Rack};
@@ -28,6 +29,8 @@ pub struct Demand {
     pub needed: usize,
     /// Kept beyond that in any case (`pool-low-conn`).
     pub low: usize,
+    /// Of descriptors.
+    pub shortage: Shortage,
 }
 
 /// The idle connections of the servers of a thread, by flat number. A pool is made when its server has its first, and goes when nobody
@@ -211,7 +214,12 @@ impl IdlePool {
         let age = if connection.is_proven() { Age::Proven } else { Age::Fresh };
         let is_only = self.proven() == 0 && (age == Age::Proven || self.alone.count(Age::Fresh) == 0);
         let is_needed = self.len() + demand.others < demand.needed + demand.low;
-        if is_only || is_needed {
+        let is_kept = match demand.shortage {
+            Shortage::None => is_only || is_needed,
+            Shortage::Low => is_only,
+            Shortage::High => false,
+        };
+        if is_kept {
             let key = connection.key.clone();
             self.alone.put(key.as_ref(), age, connection);
         }
@@ -283,8 +291,12 @@ impl IdlePool {
             }
             return;
         }
-        let idle = self.len() + self.quiet.get();
-        let in_excess = self.quiet.get() > 1 && idle + demand.others > demand.needed + demand.low;
+        let (idle, is_only) = (self.len() + self.quiet.get(), self.quiet.get() <= 1);
+        let in_excess = match demand.shortage {
+            Shortage::None => !is_only && idle + demand.others > demand.needed + demand.low,
+            Shortage::Low => !is_only,
+            Shortage::High => true,
+        };
         if in_excess && !connection.is_attached() {
             self.shared.remove(number);
         }

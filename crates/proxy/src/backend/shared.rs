@@ -16,6 +16,7 @@ use thalweg_h2::error::ErrorCode;
 use thalweg_runtime::{Kind, clock, spawn, timer};
 use thalweg_sample::facts::Endpoint;
 
+use super::descriptors::Shortage;
 use super::hand_over::Reply;
 use super::key::ConnectionKey;
 use super::pool::Demand;
@@ -357,11 +358,13 @@ impl Kept {
         quiet.set(if idle { quiet.get() + 1 } else { quiet.get() - 1 });
         let low = self.pool.low_conn as usize;
         let is_wanted = self.seat.as_ref().is_some_and(Seat::is_wanted);
+        let shortage = self.own.pin().map_or(Shortage::None, |worker| worker.shortage());
         self.own.with_known_pool(self.index, |pool, counters| {
             let demand = Demand {
                 others: usize::try_from(counters.current.get()).unwrap_or(0),
                 needed: usize::try_from(counters.needed_connections.get()).unwrap_or(0),
                 low,
+                shortage,
             };
             match Rc::ptr_eq(pool.quiet(), quiet) {
                 true if idle && is_wanted => pool.forget(*number),

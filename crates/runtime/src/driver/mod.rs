@@ -159,6 +159,8 @@ enum Inner {
 pub struct Driver {
     inner: Inner,
     sockets: SocketTable,
+    /// Sockets that are open, but for those that listen, which threads share.
+    open: usize,
     /// Datagram sockets with something queued for the end of the round.
     outboxes: Vec<Rc<RefCell<Outbox>>>,
     wake: Arc<OwnedFd>,
@@ -200,6 +202,7 @@ impl Driver {
         Ok(Driver {
             inner,
             sockets: SocketTable::new(),
+            open: 0,
             outboxes: Vec::new(),
             wake,
             stats: DriverStats::default(),
@@ -333,7 +336,15 @@ impl Driver {
         // SAFETY: just inserted, nobody else refers to it.
         let s = unsafe { &mut *socket.as_ptr() };
         s.extra = extra;
-        each!(self, d => d.register(s)).map(|()| socket).inspect_err(|_| self.sockets.remove(socket))
+        each!(self, d => d.register(s)).inspect_err(|_| self.sockets.remove(socket))?;
+        self.open += usize::from(!bits.has(Bits::LISTENER));
+        Ok(socket)
+    }
+
+    /// Sockets that are open, but for those that listen.
+    #[inline]
+    pub(crate) fn open(&self) -> usize {
+        self.open
     }
 
     /// Ends the ownership: the descriptor is closed, what is in flight is cancelled, and the record is freed
@@ -345,6 +356,7 @@ impl Driver {
         s.writer = TaskId::NONE;
         s.clear_rx();
         s.bits.set(Bits::CLOSING);
+        self.open -= usize::from(!s.bits.has(Bits::LISTENER));
         // Whoever closes first keeps the port for a minute; a peer that was first has that behind it.
         if s.bits.has(Bits::ABORTIVE) && !s.bits.has(Bits::ENDED) && !s.bits.has(Bits::ANNOUNCED) {
             match self.simulated() {
@@ -368,6 +380,7 @@ impl Driver {
             s.set_nodelay();
         }
         each!(self, d => d.unregister(s));
+        self.open -= 1;
         // SAFETY: the record owned it and is removed.
         let fd = unsafe { OwnedFd::from_raw_fd(s.fd) };
         self.sockets.remove(socket);

@@ -4,7 +4,7 @@
 
 use super::Activity;
 use crate::scheduler::local;
-use crate::{clock, pool};
+use crate::{clock, driver, pool};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -86,6 +86,15 @@ fn busy_percent(activity: &Activity, now_us: u64) -> u64 {
 /// The share of its time that this thread was awake lately, in percent.
 pub fn thread_busy_percent() -> u64 {
     local().map_or(0, |local| busy_percent(&local.endpoint.activity, clock::now_us()))
+}
+
+/// Sockets that the threads of this runtime have open, but for those that listen: of this one now, of the others as of their last
+/// round.
+pub fn open_sockets() -> usize {
+    let Some(local) = local() else { return 0 };
+    let others = local.runtime.threads.iter().enumerate().filter(|(thread, _)| *thread != local.index);
+    let of_others: u64 = others.map(|(_, thread)| thread.activity.sockets.load(Ordering::Relaxed)).sum();
+    driver::with(|d| d.open()) + usize::try_from(of_others).unwrap_or(usize::MAX / 2)
 }
 
 /// The same of all threads of this runtime, on average.

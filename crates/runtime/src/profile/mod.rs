@@ -8,7 +8,7 @@ mod activity;
 mod figures;
 mod rows;
 
-pub use activity::{ExtraCounter, mean_busy_percent, show_activity, thread_busy_percent};
+pub use activity::{ExtraCounter, mean_busy_percent, open_sockets, show_activity, thread_busy_percent};
 pub use figures::{Figures, begin_figures, figures};
 pub use rows::{
     Order, ProfileOptions, QueuedTasks, TaskCost, TaskCosts, ThreadAnswer, ThreadState, queued_tasks,
@@ -16,7 +16,7 @@ pub use rows::{
 };
 
 use crate::clock;
-use crate::driver::{PollStats, Wait};
+use crate::driver::{self, PollStats, Wait};
 use crate::scheduler::{Cause, Incident, Local, local};
 use crate::task::TaskId;
 use crate::task::slot::Slot;
@@ -211,6 +211,8 @@ pub(crate) struct Activity {
     pub(crate) events: AtomicU64,
     // Gauges.
     pub(crate) queued: AtomicU64,
+    /// Sockets that are open, but for those that listen.
+    pub(crate) sockets: AtomicU64,
     /// Mean microseconds of a round without its sleep.
     pub(crate) loop_us: AtomicU64,
     /// Share of the last measured interval that was not slept.
@@ -224,7 +226,7 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    fn all(&self) -> [&AtomicU64; 22] {
+    fn all(&self) -> [&AtomicU64; 23] {
         [
             &self.loops,
             &self.runs,
@@ -242,6 +244,7 @@ impl Activity {
             &self.slept_us,
             &self.events,
             &self.queued,
+            &self.sockets,
             &self.loop_us,
             &self.busy_percent,
             &self.stolen_ms,
@@ -383,6 +386,7 @@ pub(crate) fn count_round(local: &Local, polled: &Polled) {
     add(&activity.loops, 1);
     add(&activity.runs, polled.ran as u64);
     set(&activity.queued, polled.left);
+    set(&activity.sockets, driver::with(|d| d.open()) as u64);
     if polled.ran == 0 {
         add(&activity.empty_rounds, 1);
     } else if polled.left > 0 {
