@@ -149,6 +149,13 @@ impl Conversation {
         self.frames = None;
     }
 
+    /// Whether the server has the first word on the connection that is asked for.
+    pub fn is_greeted(&self) -> bool {
+        let mut steps = self.program.steps.iter().skip(self.at + 1);
+        let first = steps.find(|step| !matches!(step.kind, StepKind::Comment | StepKind::Assign(_)));
+        first.is_some_and(|step| matches!(step.kind, StepKind::Answer(_) | StepKind::Expect(_)))
+    }
+
     /// Whether requests of HTTP are made on its connections.
     pub fn speaks_http(&self) -> bool {
         self.program.kind == Kind::Http

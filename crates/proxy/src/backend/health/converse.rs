@@ -87,19 +87,12 @@ impl Checker {
         // Before the connection, which goes before its seat is free.
         let mut _seat = None;
         let mut io: Option<Line> = None;
-        let mut graceful = false;
         // An idle connection that nothing was heard on yet.
         let mut is_reused = false;
         loop {
             match conversation.next(&mut evaluator) {
-                Next::Done(verdict) => {
-                    if let Some(wire) = io.as_mut().and_then(Line::wire_mut).filter(|_| !graceful) {
-                        wire.set_linger_rst();
-                    }
-                    return Some(verdict);
-                }
+                Next::Done(verdict) => return Some(verdict),
                 Next::Connect { connect, port } => {
-                    graceful = connect.linger;
                     drop(io.take());
                     is_reused = false;
                     let shares = self.shares(conversation, &connect);
@@ -177,7 +170,13 @@ impl Checker {
             return Err(conversation.failed(&socks_words(&SocksError::Address)));
         }
         // Made apart, so that the options are gone while it is waited for.
-        let attempt = Stream::connect(via.as_ref().unwrap_or(&address), &options(proxy, server));
+        let options = ConnectOptions {
+            // What is said first takes the acknowledgement of the handshake with it, as does the end where nothing is said.
+            no_quick_ack: !conversation.is_greeted(),
+            reset_on_close: !connect.linger,
+            ..options(proxy, server)
+        };
+        let attempt = Stream::connect(via.as_ref().unwrap_or(&address), &options);
         let to = via.and_then(|_| address.to_std());
         drop(address);
         match timeout_at(Some(deadline), attempt).await {
@@ -332,7 +331,6 @@ fn options(proxy: &Proxy, server: &Server) -> ConnectOptions {
         source: source.and_then(|s| s.addr).map(SockAddr::from),
         source_ports: source.and_then(|s| s.ports),
         interface: source.and_then(|s| s.interface.as_deref()).map(Box::from),
-        reset_on_close: true,
         ..sockets::options(server)
     }
 }
