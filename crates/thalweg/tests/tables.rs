@@ -391,6 +391,125 @@ fn entries_expire() {
     });
 }
 
+/// Plays the same to ours, with each driver, and to the reference where there is one.
+fn each_program(text: &str, play: impl Fn(&Proxy)) {
+    let setup = || Setup::http(text).global("stats socket <@dir>/sock level admin");
+    let play = |proxy: Proxy| {
+        play(&proxy);
+        proxy.finish(());
+    };
+    each_driver(|io| play(setup().start(io)));
+    if let Some(reference) = reference() {
+        play(setup().program(&reference).start("epoll"));
+    }
+}
+
+/// The keys of a table, as `show table` has them.
+fn keys(proxy: &Proxy, table: &str) -> Vec<String> {
+    let dump = cli(proxy, &format!("show table {table}"));
+    let key = |line: &str| Some(line.split_once("key=")?.1.split_once(' ')?.0.to_owned());
+    dump.lines().filter_map(key).collect()
+}
+
+/// Sentences of section 11.1 on `type`: texts and blocks are cut to `len`, 32 when nothing is said (texts in fact to 31), blocks are
+/// filled with zeros, and only the rest is compared.
+#[test]
+fn keys_are_cut_and_filled() {
+    let text = "backend s\nstick-table type string len 3 size 10 store gpc0\n\
+                backend d\nstick-table type string size 10 store gpc0\n\
+                backend b\nstick-table type binary len 4 size 10 store gpc0\n\
+                backend e\nstick-table type binary size 10 store gpc0\n\
+                frontend fe\nbind <@fe>\nhttp-request return status 200 hdr n \"%[req.hdr(k),table_inc_gpc0(s)] \
+                %[req.hdr(k),table_inc_gpc0(d)] %[req.hdr(k),table_inc_gpc0(b)] %[req.hdr(k),table_inc_gpc0(e)]\"\n";
+    each_program(text, |proxy| {
+        let ask = |key: &str| proxy.ask(&format!("GET / HTTP/1.1\r\nHost: h\r\nK: {key}\r\n\r\n")).field("n");
+        let long = "0123456789".repeat(4);
+        assert_eq!(ask(&long), "1 1 1 1");
+        assert_eq!(ask(&long[..33]), "2 2 2 2");
+        assert_eq!(ask(&long[..32]), "3 3 3 3");
+        assert_eq!(ask(&long[..31]), "4 4 4 1");
+        assert_eq!(ask(&long[..30]), "5 1 5 1");
+        assert_eq!(ask("ab"), "1 1 1 1");
+        let sorted = |table| {
+            let mut keys = keys(proxy, table);
+            keys.sort();
+            keys
+        };
+        assert_eq!(sorted("s"), ["012", "ab"]);
+        assert_eq!(sorted("d"), [&long[..30], &long[..31], "ab"]);
+        assert_eq!(sorted("b"), ["30313233", "61620000"]);
+        assert_eq!(sorted("e")[3], format!("6162{:060}", 0));
+    });
+}
+
+/// Sentences of section 11 on deadlines: what changes an entry, tracks it or matches it for stickiness puts its deadline off, and
+/// what only looks does not.
+#[test]
+fn deadlines_are_put_off_by_use_only() {
+    let text = "backend t\nstick-table type string size 10 expire 1m store gpc0,gpt0,http_req_cnt\n\
+                backend be\nstick match str(k) table t\nserver s 192.0.2.1:1 disabled\n\
+                frontend fe\nbind <@fe>\nhttp-request track-sc0 str(k) table t if { path /track }\n\
+                http-request set-var(txn.n) str(k),table_inc_gpc0(t) if { path /inc }\n\
+                http-request set-var(txn.n) str(k),table_clr_gpc0(t) if { path /clr }\n\
+                http-request set-var(txn.n) str(k),table_gpc0(t) if { path /value }\n\
+                http-request set-var(txn.n) str(k),in_table(t) if { path /in }\n\
+                http-request set-var(txn.n) str(k),table_expire(t) if { path /expire }\n\
+                http-request set-var(txn.n) str(k),table_idle(t) if { path /idle }\n\
+                use_backend be if { path /stick }\nhttp-request return status 200 if !{ path /stick }\n";
+    each_program(text, |proxy| {
+        let left = || -> u32 {
+            let dump = cli(proxy, "show table t key k");
+            let left = dump.split_once("exp=").expect("it is there").1.split_once(' ').expect("a number").0;
+            left.parse().expect("a number")
+        };
+        cli(proxy, "set table t key k data.gpc0 1");
+        for (path, puts_off) in [
+            ("/track", true),
+            ("/inc", true),
+            ("/clr", true),
+            ("/stick", true),
+            ("/value", false),
+            ("/in", false),
+            ("/expire", false),
+            ("/idle", false),
+        ] {
+            let first = left();
+            let before = eventually("time passes", || Some(left()).filter(|now| *now + 20 < first));
+            let status = proxy.ask(&get(path)).status;
+            assert_eq!(status, if path == "/stick" { 503 } else { 200 });
+            assert_eq!(left() > before, puts_off, "{path}");
+        }
+    });
+}
+
+/// Sentences of section 11.1 on `store`, `size` and `nopurge`: what is not stored does not match, arrays stand for the counters of
+/// their first elements, a full table refuses or gives up another entry.
+#[test]
+fn what_is_stored_and_for_how_long() {
+    let text = "backend t\nstick-table type string size 10 store gpt(1),gpc(2),gpc_rate(2,1h)\n\
+                backend keeps\nstick-table type string size 2 expire 1h nopurge store gpc0\n\
+                backend gives\nstick-table type string size 2 expire 1h store gpc0\n\
+                frontend fe\nbind <@fe>\nhttp-request track-sc0 path table t\n\
+                http-request track-sc1 path table keeps\nhttp-request track-sc2 path table gives\n\
+                http-request sc-inc-gpc0(0)\nhttp-request sc-inc-gpc1(0)\nhttp-request sc-inc-gpc1(0)\n\
+                http-request sc-set-gpt0(0) 5\n\
+                http-request return status 200 hdr n \"%[sc0_get_gpc0] %[sc0_get_gpc1] %[sc0_get_gpt0] %[sc0_gpc0_rate] \
+                %[sc0_gpc1_rate] [%[sc0_conn_cnt]] %[sc1_tracked] %[sc2_tracked]\" unless { sc0_conn_cnt ge 0 }\n";
+    each_program(text, |proxy| {
+        let ask = |path: &str| proxy.ask(&get(path)).field("n");
+        assert_eq!([ask("/a"), ask("/b")], ["1 2 5 1 2 [] 1 1"; 2]);
+        assert_eq!(ask("/c"), "1 2 5 1 2 [] 0 1");
+        let sorted = |table| {
+            let mut keys = keys(proxy, table);
+            keys.sort();
+            keys
+        };
+        assert_eq!(sorted("keeps"), ["/a", "/b"]);
+        let given = sorted("gives");
+        assert!(given.len() == 2 && given.contains(&"/c".to_owned()), "{given:?}");
+    });
+}
+
 /// A generator of numbers that are the same in every run.
 struct Random(u64);
 
