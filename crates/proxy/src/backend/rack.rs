@@ -68,13 +68,16 @@ impl<C> Lists<C> {
         self.fresh.is_empty() && self.proven.is_empty()
     }
 
-    /// The oldest that is `fit`; those before it are dropped, and counted off.
-    fn take(&mut self, age: Age, counts: &mut Counts, fit: &mut impl FnMut(&mut C) -> bool) -> Option<C> {
-        let list = self.of_mut(age);
-        while let Some((_, mut connection)) = list.pop_front() {
-            *counts.of_mut(age) -= 1;
-            if fit(&mut connection) {
-                return Some(connection);
+    /// The oldest of the first of `ages` that has one that is `fit`; those before it are dropped, and counted off.
+    #[inline]
+    fn take(&mut self, ages: &[Age], counts: &mut Counts, mut fit: impl FnMut(&mut C) -> bool) -> Option<C> {
+        for &age in ages {
+            let list = self.of_mut(age);
+            while let Some((_, mut connection)) = list.pop_front() {
+                *counts.of_mut(age) -= 1;
+                if fit(&mut connection) {
+                    return Some(connection);
+                }
             }
         }
         None
@@ -147,17 +150,26 @@ impl<C> Rack<C> {
         &mut self,
         key: Option<&ConnectionKey>,
         ages: &[Age],
-        mut fit: impl FnMut(&mut C) -> bool,
+        fit: impl FnMut(&mut C) -> bool,
     ) -> Option<C> {
-        let counts = &mut self.counts;
-        let Some(key) = key else {
-            return ages.iter().find_map(|&age| self.plain.take(age, counts, &mut fit));
+        let lists = match (key, &mut self.first) {
+            (None, _) => &mut self.plain,
+            (Some(key), Some((first, lists))) if **first == *key => lists,
+            (Some(key), _) => return self.take_keyed(key, ages, fit),
         };
-        if let Some((_, lists)) = self.first.as_mut().filter(|(first, _)| **first == *key) {
-            return ages.iter().find_map(|&age| lists.take(age, counts, &mut fit));
-        }
+        lists.take(ages, &mut self.counts, fit)
+    }
+
+    /// The same, of a key that does not have the first place.
+    #[inline(never)]
+    fn take_keyed(
+        &mut self,
+        key: &ConnectionKey,
+        ages: &[Age],
+        fit: impl FnMut(&mut C) -> bool,
+    ) -> Option<C> {
         let EntryRef::Occupied(mut entry) = self.keyed.entry_ref(key) else { return None };
-        let taken = ages.iter().find_map(|&age| entry.get_mut().take(age, counts, &mut fit));
+        let taken = entry.get_mut().take(ages, &mut self.counts, fit);
         if entry.get().is_empty() {
             entry.remove();
         }
