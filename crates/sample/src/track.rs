@@ -50,6 +50,16 @@ impl Tracking {
         self.kept.push(tracked);
     }
 
+    /// Counts the last events on all that have a number, as [`Tracked::end`] does, and lets everything go.
+    pub fn end<const N: usize>(&mut self, events: [(Event, u64); N], now_ms: u64) {
+        while let Some(slot) = self.slots.pop() {
+            if let Some(tracked) = slot {
+                tracked.end(events, now_ms);
+            }
+        }
+        self.kept.clear();
+    }
+
     /// Lets everything go.
     #[inline]
     pub fn clear(&mut self) {
@@ -58,17 +68,10 @@ impl Tracking {
     }
 }
 
-/// Counts events and their amounts on all entries of `slots`: see [`thalweg_stick::Values::count`]. Nothing is told of amounts that
-/// are zero.
+/// Counts events and their amounts on all entries of `slots`: see [`Tracked::count`].
 pub fn count<const N: usize>(slots: &[Option<Tracked>], events: [(Event, u64); N], now_ms: u64) {
     for tracked in slots.iter().flatten() {
-        let (values, mut is_told) = (tracked.values(), false);
-        for (event, n) in events {
-            is_told |= n > 0 && values.count(event, n, now_ms);
-        }
-        if is_told {
-            values.touch(now_ms);
-        }
+        tracked.count(events, now_ms);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::arena::Words;
 use crate::bucket::{Bucket, Taken};
 use crate::data::{DataType, Event, Shape};
 use crate::key::KeyType;
-use crate::layout::{Count, Place, header};
+use crate::layout::{Place, Rate, header};
 use crate::local::Local;
 use crate::sliding::{Shared, Sliding};
 use crate::sync::Ordering;
@@ -107,6 +107,9 @@ impl Drop for Entry<'_> {
     }
 }
 
+/// The number of an entry that is tracked no more: no table has one with it.
+const LET_GO: u32 = u32::MAX;
+
 /// An entry that a session or a stream tracks.
 pub struct Tracked {
     table: Local,
@@ -136,6 +139,38 @@ impl Tracked {
         self.table.touch(self.at, now_ms);
     }
 
+    /// Counts events and their amounts: see [`Values::count`]. Nothing is told of amounts that are zero.
+    #[inline]
+    pub fn count<const N: usize>(&self, events: [(Event, u64); N], now_ms: u64) {
+        let values = self.values();
+        if values.count_each(events, now_ms) {
+            values.touch(now_ms);
+        }
+    }
+
+    /// Counts the last events, and lets the entry go.
+    #[inline]
+    pub fn end<const N: usize>(mut self, events: [(Event, u64); N], now_ms: u64) {
+        let values = self.values();
+        if values.count_each(events, now_ms) {
+            values.put_off(now_ms);
+        }
+        self.let_go(values);
+        self.at = LET_GO;
+    }
+
+    /// One connection less. Peers are told.
+    #[inline]
+    fn let_go(&self, values: Values<'_>) {
+        if let Some(connections) = self.table.layout.connections {
+            let word = &values.words.narrow[usize::from(connections)];
+            // It may have been set to zero meanwhile (`set table`).
+            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        }
+        self.table.note_change(self.at, values.words.narrow);
+        values.words.narrow[header::HOLDERS].fetch_sub(TRACKER, Ordering::AcqRel);
+    }
+
     /// The entry of the same key in another table whose keys are of the same kind; with `make` it is made if there is none.
     pub fn elsewhere<'t>(&self, other: &'t Table, make: bool, now_ms: u64) -> Option<Entry<'t>> {
         if std::ptr::eq(other, &*self.table) {
@@ -155,15 +190,11 @@ impl Tracked {
 }
 
 impl Drop for Tracked {
+    #[inline]
     fn drop(&mut self) {
-        let values = self.values();
-        if let Some(connections) = self.table.layout.connections {
-            let word = &values.words.narrow[usize::from(connections)];
-            // It may have been set to zero meanwhile (`set table`).
-            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        if self.at != LET_GO {
+            self.let_go(self.values());
         }
-        self.table.note_change(self.at, values.words.narrow);
-        values.words.narrow[header::HOLDERS].fetch_sub(TRACKER, Ordering::AcqRel);
     }
 }
 
@@ -184,12 +215,18 @@ impl<'t> Values<'t> {
     /// Puts the entry's deadline off: it was used.
     #[inline]
     pub fn touch(&self, now_ms: u64) {
+        self.put_off(now_ms);
+        self.table.note_change(self.at, self.words.narrow);
+    }
+
+    /// Puts the entry's deadline off, and tells no peers.
+    #[inline]
+    fn put_off(&self, now_ms: u64) {
         let (stamp, now) = (&self.words.narrow[header::STAMP], self.table.stamp(now_ms));
         // A word that other threads read stays in their caches when it stays the same.
         if stamp.load(Ordering::Relaxed) != now {
             stamp.store(now, Ordering::Release);
         }
-        self.table.note_change(self.at, self.words.narrow);
     }
 
     /// A peer used the entry: its deadline is `expires_in_ms` away, at most as far as the table has it; `None`: as if it
@@ -342,26 +379,38 @@ impl<'t> Values<'t> {
     #[inline(always)]
     pub fn count(&self, event: Event, n: u64, now_ms: u64) -> bool {
         let counts = self.table.layout.counts(event);
-        for count in counts {
-            self.add_counted(count, n, now_ms);
+        if !counts.are_stored {
+            return false;
         }
-        !counts.is_empty()
+        for at in &counts.narrow {
+            self.words.narrow[usize::from(*at)].fetch_add(n as u32, Ordering::AcqRel);
+        }
+        for at in &counts.wide {
+            self.words.wide[usize::from(*at)].fetch_add(n, Ordering::AcqRel);
+        }
+        for rate in &counts.rates {
+            self.add_events(rate, n, now_ms);
+        }
+        true
+    }
+
+    /// Counts events and their amounts, of which some may be zero. True when there is something to be told.
+    #[inline(always)]
+    fn count_each<const N: usize>(&self, events: [(Event, u64); N], now_ms: u64) -> bool {
+        let mut is_told = false;
+        for (event, n) in events {
+            is_told |= n > 0 && self.count(event, n, now_ms);
+        }
+        is_told
     }
 
     #[inline(always)]
-    fn add_counted(&self, count: &Count, n: u64, now_ms: u64) {
-        let at = usize::from(count.at);
-        match count.shape {
-            Shape::Counter | Shape::Name => _ = self.words.narrow[at].fetch_add(n as u32, Ordering::AcqRel),
-            Shape::Long => _ = self.words.wide[at].fetch_add(n, Ordering::AcqRel),
-            Shape::Rate => {
-                // Divisions are for the few that are asked for.
-                let n = if n == 1 || count.factor == 1 { n } else { n.div_ceil(u64::from(count.factor)) };
-                let n = u32::try_from(n).unwrap_or(u32::MAX);
-                if let [now, before, ..] = &self.words.wide[at..] {
-                    Shared { now, before }.add(n, now_ms as u32, count.period_ms);
-                }
-            }
+    fn add_events(&self, rate: &Rate, n: u64, now_ms: u64) {
+        // Divisions are for the few that are asked for.
+        let n = if n == 1 || rate.factor == 1 { n } else { n.div_ceil(u64::from(rate.factor)) };
+        let n = u32::try_from(n).unwrap_or(u32::MAX);
+        if let [now, before, ..] = &self.words.wide[usize::from(rate.at)..] {
+            Shared { now, before }.add(n, now_ms as u32, rate.period_ms);
         }
     }
 

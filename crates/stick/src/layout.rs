@@ -28,14 +28,25 @@ pub(crate) struct Place {
     pub shape: Shape,
 }
 
-/// One value that an event changes: what [`Layout::find`] says of it, looked up when the table was made.
+/// The values that an event changes, by the way they are changed: what [`Layout::find`] says of them, looked up when the table was
+/// made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    /// False when the table stores nothing of the event.
+    pub are_stored: bool,
+    /// Counters of 32 bits.
+    pub narrow: Box<[u16]>,
+    /// Counters of 64 bits.
+    pub wide: Box<[u16]>,
+    pub rates: Box<[Rate]>,
+}
+
+/// A rate that an event changes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Count {
+pub(crate) struct Rate {
     pub at: u16,
-    pub shape: Shape,
-    /// The period of a rate.
     pub period_ms: u32,
-    /// What one event of a rate stands for.
+    /// What one event stands for.
     pub factor: u32,
 }
 
@@ -56,7 +67,7 @@ pub(crate) struct Layout {
     /// The 64-bit word of the token bucket, in a table that has one for each entry.
     pub bucket: Option<usize>,
     /// The values that an event changes, of those that are stored.
-    counts: [Box<[Count]>; EVENTS],
+    counts: [Counts; EVENTS],
     /// The number of connections that track an entry, if that is stored.
     pub connections: Option<u16>,
 }
@@ -110,18 +121,24 @@ impl Layout {
         layout
     }
 
-    fn counts_of(&self, event: Event, byte_rate_factor: u32) -> Box<[Count]> {
-        let count = |kind: &DataType| {
-            let (Place { stored, at, shape }, _) = self.find(*kind, 0)?;
-            let factor = if kind.is_byte_rate() { byte_rate_factor } else { 1 };
-            Some(Count { at, shape, period_ms: stored.period_ms, factor })
+    fn counts_of(&self, event: Event, byte_rate_factor: u32) -> Counts {
+        let stored = || event.kinds().iter().filter_map(|kind| self.find(*kind, 0));
+        let of = |shape: Shape| stored().map(|(place, _)| place).filter(move |place| place.shape == shape);
+        let rate = |Place { stored, at, .. }: Place| {
+            let factor = if stored.kind.is_byte_rate() { byte_rate_factor } else { 1 };
+            Rate { at, period_ms: stored.period_ms, factor }
         };
-        event.kinds().iter().filter_map(count).collect()
+        Counts {
+            are_stored: stored().next().is_some(),
+            narrow: of(Shape::Counter).map(|place| place.at).collect(),
+            wide: of(Shape::Long).map(|place| place.at).collect(),
+            rates: of(Shape::Rate).map(rate).collect(),
+        }
     }
 
     /// The values that an event changes.
     #[inline]
-    pub fn counts(&self, event: Event) -> &[Count] {
+    pub fn counts(&self, event: Event) -> &Counts {
         &self.counts[event as usize]
     }
 

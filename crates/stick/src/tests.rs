@@ -102,6 +102,33 @@ mod model {
         table.check_invariants();
     }
 
+    /// An entry that is let go with the last events has them, is used until then and by one connection less, and peers are told once.
+    #[test]
+    fn the_last_events_count() {
+        let shared = Spec { peers: Some("p".into()), ..spec(8, 1000, true) };
+        let table = Arc::new(Table::new(shared, 42));
+        let local = Local::new(Arc::clone(&table));
+        let changed = || {
+            let mut numbers = Vec::new();
+            table.take_changed(|number| numbers.push(number));
+            numbers.len()
+        };
+        let [first, second] = [track(&local, 1, 5000), track(&local, 1, 5000)];
+        changed();
+        first.end([(Event::Request, 3), (Event::BytesIn, 7)], 5900);
+        assert_eq!(changed(), 1);
+        let values = second.values();
+        let stored = [DataType::HttpReqRate, DataType::ConnCur].map(|kind| values.get(kind, 5900));
+        assert_eq!((stored, values.trackers()), ([Some(3), Some(1)], 1));
+        assert_eq!(values.expires_in(5900), 1000);
+        // Nothing that the table stores happened: its deadline stays.
+        second.end([(Event::Request, 0), (Event::BytesIn, 7)], 6000);
+        assert_eq!(changed(), 1);
+        let entry = table.entry_at(0).expect("it is there");
+        assert_eq!((entry.values().trackers(), entry.values().expires_in(6000)), (0, 900));
+        assert_eq!(entry.values().get(DataType::ConnCur, 6000), Some(0));
+    }
+
     fn play(size: u32, expire_ms: u32, purge: bool, steps: Vec<Step>) {
         let table = Arc::new(Table::new(spec(size, expire_ms, purge), 42));
         let local = Local::new(Arc::clone(&table));

@@ -68,8 +68,9 @@ pub fn note_failed_server_tls(stream: &mut Stream<'_>, server: &Port) {
 }
 
 /// Adds a stream's bytes and timers to the counters of everything it passed through.
-pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamState) {
-    track::stream_over(session, state);
+pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &mut StreamState) {
+    let now_ms = clock::now_ms();
+    track::stream_over(worker, session, state, now_ms);
     let facts = &state.facts;
     let bytes = |counters: &Counters| {
         counters.request_bytes_in.add(facts.req_bytes_in);
@@ -94,7 +95,6 @@ pub fn stream_counters(worker: &Worker, session: &ClientSession, state: &StreamS
     if !facts.backend_assigned {
         return;
     }
-    let now_ms = clock::now_ms();
     let be = worker.be_counters(state.backend());
     let server =
         facts.server.map(|s| worker.srv_counters(state.backend(), thalweg_config::model::ServerId(s.index)));

@@ -14,6 +14,7 @@ use thalweg_stick::{Event, Local, Tracked};
 use super::ending::Cause;
 use super::{Stream, StreamState};
 use crate::frontend::ClientSession;
+use crate::worker::Worker;
 
 /// A session passed the rules of connections and sessions: those that it tracks have one more.
 pub fn session_began(session: &ClientSession) {
@@ -35,13 +36,26 @@ pub fn glitches(session: &ClientSession, n: u32) {
     count_on(session.facts().tracking(), Event::Glitches, u64::from(n));
 }
 
-/// The bytes of a stream that is over: those of its client, and those that came from a server.
-pub fn stream_over(session: &ClientSession, state: &StreamState) {
-    let bytes = [(Event::BytesIn, state.facts.req_bytes_in), (Event::BytesOut, state.facts.res_bytes_in)];
-    for tracking in [session.facts().tracking(), state.facts.tracking.slots()] {
-        if !tracking.is_empty() {
-            count(tracking, bytes, clock::now_ms());
-        }
+/// The bytes of a stream that is over: those of its client, and those that came from a server. What it tracks is let go with it
+/// where nobody looks at it any more, as a log line may.
+#[inline]
+pub fn stream_over(worker: &Worker, session: &ClientSession, state: &mut StreamState, now_ms: u64) {
+    if !session.facts().tracking().is_empty() || !state.facts.tracking.slots().is_empty() {
+        count_bytes(worker, session, state, now_ms);
+    }
+}
+
+#[inline(never)]
+fn count_bytes(worker: &Worker, session: &ClientSession, state: &mut StreamState, now_ms: u64) {
+    let facts = &mut state.facts;
+    let bytes = [(Event::BytesIn, facts.req_bytes_in), (Event::BytesOut, facts.res_bytes_in)];
+    let of_session = session.facts();
+    if !of_session.tracking().is_empty() {
+        count(of_session.tracking(), bytes, now_ms);
+    }
+    match worker.logs(session.frontend) || worker.live.tracing.wants_ends() {
+        true => count(facts.tracking.slots(), bytes, now_ms),
+        false => facts.tracking.end(bytes, now_ms),
     }
 }
 
@@ -93,6 +107,11 @@ impl Stream<'_> {
         if leading.is_empty() || self.worker.scratch.borrow().watch.is_some() {
             return 0;
         }
+        self.track_leading(leading)
+    }
+
+    #[inline(never)]
+    fn track_leading(&mut self, leading: &[TrackSource]) -> usize {
         let (facts, session) = (&mut self.state.facts, self.session.facts());
         let source = facts.src.as_ref().unwrap_or_else(|| session.source_ref());
         let Endpoint::Inet(SocketAddr::V4(source)) = source else { return 0 };
