@@ -60,14 +60,14 @@ impl ReceiveWindow {
         ReceiveWindow { left: i64::from(size), size, consumed: 0 }
     }
 
-    /// Octets arrived.
+    /// Octets arrived. None may do so always, also where [`ReceiveWindow::shrink`] left less than none (RFC 9113 section 6.9.1).
     ///
     /// # Errors
     /// [`Overflow`] when the peer was not allowed to send them.
     #[inline]
     pub fn take(&mut self, octets: usize) -> Result<(), Overflow> {
         self.left -= octets as i64;
-        if self.left < 0 { Err(Overflow) } else { Ok(()) }
+        if self.left < 0 && octets > 0 { Err(Overflow) } else { Ok(()) }
     }
 
     /// Octets were consumed. Returns the increment to send, once it is worth a frame.

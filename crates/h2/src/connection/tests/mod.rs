@@ -422,6 +422,20 @@ fn what_was_sent_before_a_window_was_known_is_given_back() {
     end.feed(&frame(Kind::Data, 0, 1, &[7; 10_000])).unwrap();
 }
 
+/// RFC 9113 section 6.9.1: "Frames with zero length with the END_STREAM flag set (that is, an empty DATA frame) MAY be sent if
+/// there is no available space in either flow-control window."
+#[test]
+fn a_body_ends_although_more_of_it_came_than_the_window_now_known() {
+    let mut config = Config::default();
+    config.settings.initial_window = 10_000;
+    let mut end = server_with(config);
+    end.feed(&post(1)).unwrap();
+    end.feed(&frame(Kind::Data, 0, 1, &[7; 15_000])).unwrap();
+    end.feed(&frame(Kind::Settings, flag::ACK, 0, b"")).unwrap();
+    end.feed(&frame(Kind::Data, flag::END_STREAM, 1, b"")).unwrap();
+    assert!(end.frames().iter().all(|(h, _)| h.kind != Kind::RstStream));
+}
+
 #[test]
 fn a_reset_gives_the_connection_its_window_back() {
     let mut end = server();
