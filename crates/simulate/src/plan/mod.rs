@@ -101,7 +101,7 @@ impl Plan {
             .map(|_| ClientPlan::draw(random, &trouble, &proxy, &mut requests))
             .collect();
         let soft_stop_ms = (!calm && random.chance(15)).then(|| random.below(3_000));
-        let network = network(random, &trouble, seed);
+        let mut network = network(random, &trouble, seed);
         let deeds = if calm || random.chance(70) { 0 } else { random.within(1, 6) };
         let deeds = (0..deeds)
             .map(|_| {
@@ -122,9 +122,13 @@ impl Plan {
             true => TlsPlan::draw(own, &trouble, &mut proxy),
             false => TlsPlan::default(),
         };
-        let own = &mut Random::new(seed ^ BUFFERS_SEED);
         // A relay that waits for as long as it takes holds what the proxy behind it waits for.
-        if tls.fronts.is_empty() && own.chance(BUFFERS_PERCENT) {
+        let relays = !tls.fronts.is_empty();
+        if relays {
+            network.descriptors_max = SimConfig::faultless().descriptors_max;
+        }
+        let own = &mut Random::new(seed ^ BUFFERS_SEED);
+        if !relays && own.chance(BUFFERS_PERCENT) {
             proxy.limit_buffers(own, &trouble);
         }
         let own = &mut Random::new(seed ^ HEALTH_SEED);
