@@ -176,7 +176,7 @@ fn begin_changes(scenario: &Arc<Plan>, record: &Rc<Record>, actors: &mut Vec<Tas
         actors.push(spawn(&ACTOR, operator::act(plan, record, deed)));
     }
     if let Some(plan) = &scenario.change {
-        actors.push(spawn(&ACTOR, change::watch(Rc::clone(record))));
+        actors.push(spawn(&ACTOR, change::watch(Arc::clone(scenario), Rc::clone(record))));
         actors.push(spawn(&ACTOR, change::reload(Arc::clone(scenario), Rc::clone(record))));
         for (n, guest) in plan.guests.iter().enumerate() {
             let visit = change::visit(Arc::clone(scenario), Rc::clone(record), n, *guest);

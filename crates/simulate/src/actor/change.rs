@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use thalweg_config::model::ServerId;
 use thalweg_config::{After, LoadOptions, compare, new_server};
 use thalweg_proxy::backend::algorithm::takes_new_servers;
 use thalweg_proxy::change::{add_server, is_removable, remove_server};
@@ -21,8 +22,9 @@ const LOOK_MS: u64 = 1;
 /// How often a server that is used is asked to go, in milliseconds.
 const LEAVE_MS: u64 = 20;
 
-/// How often what is counted is looked at, in milliseconds.
+/// How often what is counted is looked at, in milliseconds, while the configuration may change, and afterwards.
 const WATCH_MS: u64 = 40;
+const WATCH_LATER_MS: u64 = 400;
 
 /// Puts one configuration after the other in force, each at its time.
 pub async fn reload(plan: Arc<Plan>, record: Rc<Record>) {
@@ -147,40 +149,57 @@ fn with_server<R>(plan: &Plan, name: &str, beside: usize, f: impl FnOnce(Hand<'_
 }
 
 /// Looks at what is counted, time and again: nothing becomes less.
-pub async fn watch(record: Rc<Record>) {
-    let mut before: Vec<(String, u64)> = Vec::new();
+pub async fn watch(plan: Arc<Plan>, record: Rc<Record>) {
+    let mut before: Vec<Counted> = Vec::new();
     while let Some(worker) = worker::current() {
         let now = counted(&worker.instance);
-        for (name, value) in &before {
-            let left = now.iter().find(|(other, _)| other == name);
-            if left.is_some_and(|(_, now)| now < value) {
-                record.complain(format!("{name} were {value} and became {left:?}"));
+        for was in &before {
+            if let Some(less) = now.iter().find(|is| is.of == was.of && is.value < was.value) {
+                record.complain(format!("{:?} were {} and became {}", was.of, was.value, less.value));
             }
         }
         before = now;
         drop(worker);
-        timer::sleep(WATCH_MS).await;
+        let may_change = plan.change.as_ref().is_some_and(|change| record.now_ms() < change.end_ms());
+        timer::sleep(if may_change { WATCH_MS } else { WATCH_LATER_MS }).await;
     }
 }
 
-/// Of each frontend, backend and server, what only grows.
-fn counted(instance: &Instance) -> Vec<(String, u64)> {
+/// Something that only grows.
+struct Counted {
+    of: Of,
+    value: u64,
+}
+
+/// What is counted, and of whom.
+#[derive(Debug, PartialEq, Eq)]
+enum Of {
+    Sessions(Arc<str>),
+    Requests(Arc<str>),
+    Streams(Arc<str>),
+    Bytes(Arc<str>),
+    /// Streams of a server of a backend. One that goes and comes again begins anew: it has another number.
+    Server(Arc<str>, ServerId, Arc<str>),
+}
+
+/// What there is of frontends, backends and servers.
+fn counted(instance: &Instance) -> Vec<Counted> {
     let mut all = Vec::new();
     for proxy in &instance.config.proxies {
-        let fronts = || instance.frontend_counters(proxy.id);
-        all.push((format!("sessions of {}", proxy.name), fronts().map(|c| c.total.get()).sum()));
-        all.push((format!("requests of {}", proxy.name), fronts().map(|c| c.requests.get()).sum()));
-        let at = proxy.id.0 as usize;
-        let backs = || instance.threads.iter().map(move |thread| &thread.backends[at]);
-        all.push((format!("streams of {}", proxy.name), backs().map(|c| c.total.get()).sum()));
-        all.push((format!("bytes of {}", proxy.name), backs().map(|c| c.response_bytes_in.get()).sum()));
-        for server in &proxy.servers {
-            let at = instance.server_index(proxy.id, server.id);
-            let of = instance.servers.all(at);
-            // One that goes and comes again begins anew: it has another number.
-            let name = format!("streams of {}/{} ({})", proxy.name, server.name, server.id.0);
-            all.push((name, of.map(|c| c.total.get()).sum()));
-        }
+        let (name, at) = (|| Arc::clone(&proxy.name), proxy.id.0 as usize);
+        let fronts = instance.frontend_counters(proxy.id);
+        let backs = instance.threads.iter().map(|thread| &thread.backends[at]);
+        all.extend([
+            Counted { of: Of::Sessions(name()), value: fronts.clone().map(|c| c.total.get()).sum() },
+            Counted { of: Of::Requests(name()), value: fronts.map(|c| c.requests.get()).sum() },
+            Counted { of: Of::Streams(name()), value: backs.clone().map(|c| c.total.get()).sum() },
+            Counted { of: Of::Bytes(name()), value: backs.map(|c| c.response_bytes_in.get()).sum() },
+        ]);
+        all.extend(proxy.servers.iter().map(|server| {
+            let counters = instance.servers.all(instance.server_index(proxy.id, server.id));
+            let of = Of::Server(name(), server.id, Arc::clone(&server.name));
+            Counted { of, value: counters.map(|c| c.total.get()).sum() }
+        }));
     }
     all
 }

@@ -67,6 +67,12 @@ impl ChangePlan {
         plan
     }
 
+    /// When the last of them is over, in milliseconds, if nothing holds it up.
+    pub fn end_ms(&self) -> u64 {
+        let guests = self.guests.iter().map(|guest| guest.comes_ms + guest.stays_ms.unwrap_or(0));
+        guests.chain(self.reloads_ms.iter().copied()).max().unwrap_or(0)
+    }
+
     /// A configuration by its number, from 0.
     pub fn text(&self, generation: usize) -> String {
         let mut text = String::new();

@@ -34,7 +34,7 @@ use crate::net::{ConnectOptions, ListenOptions, Received, SockAddr, Stream, sysc
 use crate::task::{TaskId, current_task};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use world::{EndpointId, FAILED, Kind, READABLE, WRITABLE, World};
@@ -246,8 +246,31 @@ pub(crate) struct SimDriver {
     deferred: Vec<EndpointId>,
     /// Endpoints whose descriptor was handed out and is in no record.
     loose: Vec<EndpointId>,
+    /// What descriptors of endpoints are copies of.
+    original: Option<Original>,
     idle_rounds: u64,
     started_ns: u64,
+}
+
+/// A descriptor, and the number of its file, which those that others open do not have.
+struct Original {
+    fd: OwnedFd,
+    file: u64,
+}
+
+impl Original {
+    /// An end of a pipe, whose copies cost less than pipes of their own.
+    fn new() -> io::Result<Original> {
+        let mut fds = [0; 2];
+        // SAFETY: the call fills the two integers.
+        if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        syscall::close(fds[1]);
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(fds[0]) };
+        Ok(Original { fd, file: file_of(fds[0]).unwrap_or(0) })
+    }
 }
 
 fn os(errno: i32) -> io::Error {
@@ -261,7 +284,14 @@ impl SimDriver {
             (world.now_ns, world.wall_us)
         };
         crate::clock::set_virtual(now_ns, wall_us.cast_unsigned());
-        SimDriver { network, deferred: Vec::new(), loose: Vec::new(), idle_rounds: 0, started_ns: now_ns }
+        SimDriver {
+            network,
+            deferred: Vec::new(),
+            loose: Vec::new(),
+            original: None,
+            idle_rounds: 0,
+            started_ns: now_ns,
+        }
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
@@ -270,15 +300,15 @@ impl SimDriver {
 
     /// A real descriptor that stands for an endpoint, so that ownership works as everywhere.
     fn token(&mut self, id: EndpointId) -> io::Result<OwnedFd> {
-        let mut fds = [0; 2];
-        // SAFETY: the call fills the two integers.
-        if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        syscall::close(fds[1]);
-        // SAFETY: a fresh descriptor that nobody else owns.
-        let fd = unsafe { OwnedFd::from_raw_fd(fds[0]) };
-        self.world().bind_token(id, fds[0], file_of(fds[0]).unwrap_or(0));
+        let original = match self.original.take() {
+            Some(original) => original,
+            None => Original::new()?,
+        };
+        let token = original.fd.try_clone();
+        let file = original.file;
+        self.original = Some(original);
+        let fd = token?;
+        self.world().bind_token(id, fd.as_raw_fd(), file);
         self.loose.push(id);
         Ok(fd)
     }
