@@ -9,8 +9,6 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use crate::process::give_way;
-
 // For its library, which has the function below.
 use mimalloc as _;
 
@@ -79,8 +77,8 @@ pub fn keep_while<T: Send + 'static>(
         let _ends = ends;
         work()
     })?;
+    // It does not give way: how nice the process is shown to be is how nice its first thread is.
     let _ = KEEPER.set(thread::current());
-    give_way();
     while !is_over.load(Ordering::Acquire) {
         if !IS_ASKED.swap(false, Ordering::Acquire) {
             thread::park();
