@@ -102,12 +102,7 @@ impl Plan {
             .collect();
         let soft_stop_ms = (!calm && random.chance(15)).then(|| random.below(3_000));
         let mut network = network(random, &trouble, seed);
-        let deeds = if calm || random.chance(70) { 0 } else { random.within(1, 6) };
-        let deeds = (0..deeds)
-            .map(|_| {
-                (random.below(3_000), random.below(proxy.server_count() as u64) as usize, Deed::draw(random))
-            })
-            .collect();
+        let deeds = deeds(random, calm, proxy.server_count());
         // Drawn apart: the rest of a scenario is the same with and without it.
         let own = &mut Random::new(seed ^ HEDGE_SEED);
         if own.chance(HEDGE_PERCENT) {
@@ -259,6 +254,14 @@ impl Trouble {
             crowded: random.chance(40),
         }
     }
+}
+
+/// What an operator does to one of so many servers, and after how many milliseconds.
+fn deeds(random: &mut Random, calm: bool, server_count: usize) -> Vec<(u64, usize, Deed)> {
+    let count = if calm || random.chance(70) { 0 } else { random.within(1, 6) };
+    (0..count)
+        .map(|_| (random.below(3_000), random.below(server_count as u64) as usize, Deed::draw(random)))
+        .collect()
 }
 
 /// The network of a scenario.
