@@ -2,18 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use thalweg_rules::Ruleset;
 use thalweg_syntax::{Diagnostic, Diagnostics, Line, Reader, SourceMap, Span};
 
 use crate::LoadOptions;
-use crate::model::{Config, Proxy, ProxyHeader, ProxyHeaderV2, ProxyId, ProxyKind, Server, UnixOwner};
+use crate::model::{
+    Capture, Config, Proxy, ProxyHeader, ProxyHeaderV2, ProxyId, ProxyKind, Server, UnixOwner,
+};
 
 /// Everything shared by the sections of one load.
 pub(crate) struct Cx<'a> {
     pub options: &'a LoadOptions<'a>,
     /// What a line joins that is read at run time; none while files are read.
     pub in_force: Option<&'a Config>,
+    /// The proxy that is read gets its number when it joins.
+    pub is_numberless: bool,
     pub sources: SourceMap,
     pub reader: Reader,
     pub diagnostics: Diagnostics,
@@ -117,6 +122,29 @@ pub(crate) struct DefaultsSection {
     pub name: Option<Arc<str>>,
     pub building: Building,
     pub span: Span,
+    /// What its late lines became, if it has some.
+    pub compiled: OnceLock<Inherited>,
+}
+
+/// What proxies inherit of the late lines of a `defaults` section: compiled once, and shared by all that inherit it.
+pub(crate) struct Inherited {
+    pub rules: [Ruleset; 7],
+    /// Slots of requests and of responses.
+    pub captures: (Arc<[Capture]>, Arc<[Capture]>),
+    /// Frontends inherit it, so that no backend can.
+    pub by_frontends: bool,
+}
+
+impl DefaultsSection {
+    /// Where it is, for messages.
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.building.p.file, self.building.p.line)
+    }
+
+    /// Whether it has rules whose first word is `name` and whose second is one of these.
+    pub fn has_rules_of(&self, name: &str, of: &[&str]) -> bool {
+        self.building.late.iter().any(|line| line.text(0) == name && of.contains(&line.text(1)))
+    }
 }
 
 /// Where a log format comes from: compiled when the section's mode and the file are known.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use thalweg_syntax::Line;
+use thalweg_syntax::{Environment, Line};
 
-use crate::build::{Building, Cx};
+use crate::build::{Building, Cx, DefaultsSection};
 use crate::keyword::{Status, find};
 use crate::load::LoadOptions;
-use crate::model::{Config, Mode, Proxy, ProxyId, ProxyKind, Server, ServerId, SharedLive};
+use crate::model::{Config, Mode, Proxy, ProxyId, ProxyKind, Server, ServerId, Shared, SharedLive};
 use crate::presets;
 use crate::sample_env::NameTable;
 use crate::table::SERVER;
@@ -277,7 +277,7 @@ fn tracked(config: &Config, own: &Proxy, wanted: &str) -> Result<(ProxyId, Serve
 
 /// A number and a `guid` belong to one.
 fn check_unique(config: &Config, backend: &Proxy, server: &Server) -> Result<(), String> {
-    let same = |other: &&crate::model::Shared<Server>| other.uid == server.uid;
+    let same = |other: &&Shared<Server>| other.uid == server.uid;
     if let Some(other) = backend.servers.iter().filter(|_| server.uid != 0).find(same) {
         return Err(format!(
             "'id' : custom id {} already used at {}:{} ('server {}').",
@@ -306,35 +306,17 @@ pub fn new_backend(
     {
         return Err(format!("Invalid character '{c}' in backend name."));
     }
-    let from = config.presets.iter().rev().find(|section| section.name.as_deref() == Some(preset));
-    let Some(from) = from else { return Err(format!("Cannot find default proxy '{preset}'.")) };
-    let mode_given = mode;
-    let mode = match mode {
-        Some("tcp") => Mode::Tcp,
-        Some("http") => Mode::Http,
-        Some("log" | "spop") => return Err(ONLY_TCP_OR_HTTP.into()),
-        Some(_) => return Err("Unknown proxy mode.".into()),
-        None if !from.building.mode_here => {
-            return Err(format!(
-                "Mode is required as '{preset}' default proxy does not explicitly defines it."
-            ));
-        }
-        None if from.building.p.mode == Mode::Log => return Err(ONLY_TCP_OR_HTTP.into()),
-        None => from.building.p.mode,
+    let Some(from) = config.preset(preset) else {
+        return Err(format!("Cannot find default proxy '{preset}'."));
     };
+    let mode_given = mode;
+    let mode = mode_of(from, preset, mode)?;
     let failed = |what: String| format!("Error during backend creation : {what}");
     if let Some(other) = config.proxies.iter().find(|proxy| &*proxy.name == name) {
         let title = format!("{} {}", other.kind.keyword(), other.name);
         return Err(failed(format!("name is already used by other proxy '{title}'.")));
     }
-    if from.building.has_rules {
-        let why = "presets with rules cannot be inherited at run time yet";
-        return Err(failed(format!("'{preset}' is not supported : {why}.")));
-    }
-    let mut cx = Cx::new(options);
-    cx.config.global = config.global.clone();
-    cx.mailers = config.mailers.iter().map(|mailers| (Arc::clone(mailers), String::new())).collect();
-    cx.registry = Arc::clone(&config.registry);
+    let mut cx = joining(options, config);
     cx.defaults.push(Arc::clone(from));
     let line = words_line(&mut cx, &["backend", name, "from", preset])?;
     let mut b = proxy::open(&mut cx, &line, ProxyKind::Backend).map_err(|e| failed(e.message.clone()))?;
@@ -364,7 +346,72 @@ pub fn new_backend(
     Ok(made)
 }
 
+/// What a backend without a number is read in, that may use all that there is in a configuration.
+fn joining<'a>(options: &'a LoadOptions<'a>, config: &'a Config) -> Cx<'a> {
+    let mut cx = Cx::new(options);
+    cx.in_force = Some(config);
+    cx.is_numberless = true;
+    cx.config.global = config.global.clone();
+    cx.config.userlists.clone_from(&config.userlists);
+    cx.config.http_errors.clone_from(&config.http_errors);
+    cx.config.log_profiles.clone_from(&config.log_profiles);
+    cx.config.resolvers.clone_from(&config.resolvers);
+    cx.config.opentelemetry.clone_from(&config.opentelemetry);
+    cx.mailers = config.mailers.iter().map(|mailers| (Arc::clone(mailers), String::new())).collect();
+    cx.registry = Arc::clone(&config.registry);
+    // Lines that are inherited say where they are.
+    for text in config.written.texts() {
+        cx.sources.add(&*text.name, Vec::new());
+    }
+    cx
+}
+
+/// The mode of a backend that is added.
+fn mode_of(from: &DefaultsSection, preset: &str, given: Option<&str>) -> Result<Mode, String> {
+    match given {
+        Some("tcp") => Ok(Mode::Tcp),
+        Some("http") => Ok(Mode::Http),
+        Some("log" | "spop") => Err(ONLY_TCP_OR_HTTP.into()),
+        Some(_) => Err("Unknown proxy mode.".into()),
+        None if !from.building.mode_here => {
+            Err(format!("Mode is required as '{preset}' default proxy does not explicitly defines it."))
+        }
+        None if from.building.p.mode == Mode::Log => Err(ONLY_TCP_OR_HTTP.into()),
+        None => Ok(from.building.p.mode),
+    }
+}
+
 const ONLY_TCP_OR_HTTP: &str = "Dynamic backends are compatible with only TCP or HTTP mode.";
+
+/// A backend that was added to configuration `before`, as its preset has it in the one that follows. Where that preset is gone
+/// it stays as it is, unless that had rules: what these name may be gone, too.
+///
+/// # Errors
+/// Why it cannot stay.
+pub(crate) fn followed(
+    environment: &Environment,
+    config: &Config,
+    before: &Config,
+    backend: &Shared<Proxy>,
+) -> Result<Shared<Proxy>, String> {
+    let lines = backend.rare().added.as_deref().map_or(&[][..], |lines| lines);
+    let word = |name: &str, at: usize| {
+        let line = lines.iter().find(|line| &*line[0] == name)?;
+        line.get(at).map(|word| &**word)
+    };
+    let preset = word("backend", 3).unwrap_or_default();
+    let had_rules = before.preset(preset).is_some_and(|section| section.building.has_rules);
+    if config.preset(preset).is_none() && !had_rules {
+        return Ok(backend.clone());
+    }
+    let options = LoadOptions { environment: environment.clone(), ..LoadOptions::default() };
+    let mut made = new_backend(&options, config, &backend.name, preset, word("mode", 1), word("guid", 1))?;
+    made.id = backend.id;
+    if config.proxies.iter().all(|proxy| proxy.uid != backend.uid) {
+        made.uid = backend.uid;
+    }
+    Ok(made.into())
+}
 
 /// Who has a `guid`.
 fn guid_owner(config: &Config, guid: &str) -> Option<String> {

@@ -9,9 +9,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use thalweg_stick::Spec;
-use thalweg_syntax::Span;
+use thalweg_syntax::{Diagnostic, Span};
 
 use crate::build::{Building, Cx};
+use crate::dynamic;
 use crate::model::{Bind, Config, Proxy, ProxyId, Server, ServerId, Shared};
 use crate::proxy::TableDraft;
 
@@ -72,11 +73,18 @@ pub(crate) fn assign(cx: &mut Cx<'_>) {
 /// what has got the name of something in the files meanwhile, or whose backend is gone, and nothing where that is asked for.
 pub(crate) fn keep_dynamic(cx: &mut Cx<'_>) {
     let Some(after) = cx.options.after.filter(|after| !after.force) else { return };
-    let proxies = &mut cx.config.proxies;
-    let names: HashSet<Arc<str>> = proxies.iter().map(|proxy| Arc::clone(&proxy.name)).collect();
+    let names: HashSet<Arc<str>> = cx.config.proxies.iter().map(|proxy| Arc::clone(&proxy.name)).collect();
     let is_kept = |before: &&Shared<Proxy>| before.is_dynamic && !names.contains(&before.name);
-    proxies.extend(after.config.proxies.iter().filter(is_kept).cloned());
-    for proxy in proxies {
+    for before in after.config.proxies.iter().filter(is_kept) {
+        match dynamic::followed(&cx.reader.environment, &cx.config, after.config, before) {
+            Ok(proxy) => cx.config.proxies.push(proxy),
+            Err(why) => cx.diagnostics.push(Diagnostic::alert(format!(
+                "backend '{}', which was added at run time, cannot stay : {why}",
+                before.name
+            ))),
+        }
+    }
+    for proxy in &mut cx.config.proxies {
         let Some(before) = after.config.find_proxy(proxy.id) else { continue };
         let is_new = |server: &&Shared<Server>| {
             server.is_dynamic && proxy.is_be() && proxy.server_by_name(&server.name).is_none()

@@ -229,6 +229,7 @@ impl<'a> Cx<'a> {
         let mut cx = Cx {
             options,
             in_force: None,
+            is_numberless: false,
             mailers: Vec::new(),
             traces: Vec::new(),
             sources: SourceMap::new(),

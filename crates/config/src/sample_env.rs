@@ -228,11 +228,11 @@ pub(crate) fn words(line: &Line, index: usize) -> Vec<&str> {
 }
 
 /// How the expression compiler sees a section.
-fn scope_of<'b>(b: &'b Building, sides: (bool, bool)) -> ProxyScope<'b> {
+fn scope_of<'b>(cx: &Cx<'_>, b: &'b Building, sides: (bool, bool)) -> ProxyScope<'b> {
     let defaults = b.p.kind == ProxyKind::Defaults;
     ProxyScope {
         name: &b.p.name,
-        id: (!defaults).then_some(b.p.id),
+        id: (!defaults && !cx.is_numberless).then_some(b.p.id),
         frontend: sides.0,
         backend: sides.1,
         defaults,
@@ -289,7 +289,7 @@ pub(crate) fn with_acls<T>(
             _ => (b.p.is_fe(), b.p.is_be()),
         };
         let file = cx.sources.name(span.file);
-        let mut env = CompileEnv::new(file, span.line, scope_of(b, sides), points, &scope, &cx.registry);
+        let mut env = CompileEnv::new(file, span.line, scope_of(cx, b, sides), points, &scope, &cx.registry);
         env.context = context;
         env.acls = acls;
         env.bufsize = cx.config.global.tune.bufsize;

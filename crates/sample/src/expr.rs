@@ -407,9 +407,9 @@ fn resolve(
                     let able = if frontend { env.proxy.frontend } else { env.proxy.backend };
                     match env.proxy.id {
                         Some(id) if able => return Arg::Proxy(id),
-                        // Presets are compiled once for all that inherit them.
-                        None if env.proxy.defaults && frontend => return Arg::OwnFrontend,
-                        None if env.proxy.defaults => return Arg::OwnBackend,
+                        // Presets are compiled once for all that inherit them, and others before they have a number.
+                        None if able && frontend => return Arg::OwnFrontend,
+                        None if able => return Arg::OwnBackend,
                         _ => {
                             format!("proxy '{own}', referenced {}, has not {what} capability", describe(env))
                         }

@@ -14,11 +14,9 @@ use std::sync::Arc;
 
 use thalweg_syntax::Span;
 
-use thalweg_rules::Ruleset;
-
-use crate::build::{Building, Cx, DefaultsSection, Sides};
+use crate::build::{Building, Cx, DefaultsSection, Inherited, Sides};
 use crate::keyword::{Status, find};
-use crate::model::{Capture, Mode};
+use crate::model::Mode;
 use crate::sample_env::{NameTable, process_variables};
 use crate::table::PROXY;
 use crate::{proxy, replies, rules};
@@ -32,25 +30,12 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     assign_ids(cx);
     crate::server_state::load(cx);
     proxy::stats_accounts(cx);
-    let proxies = || cx.proxies.iter().map(|b| &b.p);
-    let tables = cx.tables.iter().map(|table| &table.spec);
-    cx.name_table = NameTable::new(proxies, &cx.config.userlists, &cx.config.rings, tables);
+    cx.name_table = names(cx);
     process_variables(cx);
     crate::log_profile::compile(cx);
     crate::log::check_names(cx);
-    // Rules of presets are compiled once and shared by the proxies that inherit them.
-    let mut inherited: Vec<(Arc<DefaultsSection>, Preset)> = Vec::new();
     for section in std::mem::take(&mut cx.defaults) {
-        if section.building.late.is_empty() {
-            continue;
-        }
-        let mut b = section.building.heir();
-        b.late.clone_from(&section.building.late);
-        late_lines(cx, &mut b);
-        let captures = (Arc::clone(&b.p.request_captures), Arc::clone(&b.p.response_captures));
-        if let Some(drafts) = b.drafts {
-            inherited.push((section, Preset { rules: drafts.sets, captures }));
-        }
+        compile_preset(cx, &section);
     }
     // What follows from a line that could not be read would only repeat it in other words.
     let readable = !cx.diagnostics.has_errors();
@@ -58,7 +43,7 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     let mut proxies = std::mem::take(&mut cx.proxies);
     for b in &mut proxies {
         let from = b.from.take();
-        let preset = from.and_then(|f| inherited.iter().find(|(d, _)| Arc::ptr_eq(d, &f))).map(|(_, p)| p);
+        let preset = from.as_ref().and_then(|section| section.compiled.get());
         // Inherited rules run first and count their slots first.
         if let Some(preset) = preset.filter(|_| b.p.is_fe()) {
             b.p.request_captures = Arc::clone(&preset.captures.0);
@@ -116,6 +101,33 @@ pub(crate) fn finish(cx: &mut Cx<'_>) {
     cx.config.reindex();
 }
 
+/// Every name that expressions may use. What joins a configuration in force may use those of that.
+fn names(cx: &Cx<'_>) -> NameTable {
+    if let Some(config) = cx.in_force {
+        return NameTable::of(config);
+    }
+    let proxies = || cx.proxies.iter().map(|b| &b.p);
+    let tables = cx.tables.iter().map(|table| &table.spec);
+    NameTable::new(proxies, &cx.config.userlists, &cx.config.rings, tables)
+}
+
+/// Compiles the late lines of a `defaults` section, once for all that inherit them.
+fn compile_preset(cx: &mut Cx<'_>, section: &Arc<DefaultsSection>) {
+    if section.building.late.is_empty() || section.compiled.get().is_some() {
+        return;
+    }
+    let mut b = section.building.heir();
+    b.late.clone_from(&section.building.late);
+    late_lines(cx, &mut b);
+    let is_heir = |b: &Building| b.from.as_ref().is_some_and(|from| Arc::ptr_eq(from, section));
+    let by_frontends = cx.proxies.iter().any(|b| b.p.is_fe() && is_heir(b));
+    let captures = (Arc::clone(&b.p.request_captures), Arc::clone(&b.p.response_captures));
+    if let Some(drafts) = b.drafts {
+        let inherited = Inherited { rules: drafts.sets, captures, by_frontends };
+        section.compiled.get_or_init(|| inherited);
+    }
+}
+
 /// What proxies must know of one another, by number.
 fn place_proxies(cx: &mut Cx<'_>) {
     let end = cx.proxies.iter().map(|b| b.p.id.0 as usize + 1).max().unwrap_or(0);
@@ -170,13 +182,6 @@ fn load_tls(cx: &mut Cx<'_>, proxies: &mut Vec<Building>, readable: bool) {
         crate::log_forward::settle(cx, forward, listens);
     }
     cx.config.global.stats_sockets = guests.next().map_or_else(Vec::new, |cli| cli.p.binds);
-}
-
-/// What proxies inherit of the late lines of a `defaults` section.
-struct Preset {
-    rules: [Ruleset; 7],
-    /// Slots of requests and of responses.
-    captures: (Arc<[Capture]>, Arc<[Capture]>),
 }
 
 /// Numbers proxies from 2, listeners and servers from 1, in order, around the numbers given explicitly.

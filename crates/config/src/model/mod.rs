@@ -154,6 +154,11 @@ impl Config {
         sinks
     }
 
+    /// The `defaults` section of that name, for backends that are added.
+    pub(crate) fn preset(&self, name: &str) -> Option<&Arc<crate::build::DefaultsSection>> {
+        self.presets.iter().rev().find(|section| section.name.as_deref() == Some(name))
+    }
+
     /// To be called when a proxy was put into the list or taken out of it.
     pub fn reindex(&mut self) {
         self.places = Places::of(self.proxies.iter().map(|proxy| proxy.id.0));

@@ -1,7 +1,7 @@
 //! The lines that open a section, and what a proxy inherits.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use thalweg_syntax::{Diagnostic, Lead, Line};
 
@@ -112,7 +112,14 @@ fn check_inheritance(
     if !from.building.has_rules {
         return Ok(());
     }
-    let at = format!("{}:{}", cx.sources.name(from.span.file), from.span.line);
+    let at = from.place();
+    let refuse = |what: &str| {
+        let message = format!(
+            "a {} section cannot inherit from a defaults section defining {what} rules (defaults section at {at}).",
+            kind.keyword()
+        );
+        Err(fail(line, 0, message))
+    };
     let other = match kind {
         ProxyKind::Frontend => ProxyKind::Backend,
         ProxyKind::Backend => ProxyKind::Frontend,
@@ -120,24 +127,29 @@ fn check_inheritance(
             let message = "a listen section cannot inherit from a defaults section defining TCP/HTTP rules.";
             return Err(fail(line, 0, message));
         }
-        ProxyKind::Defaults => {
-            let message = format!(
-                "a defaults section cannot inherit from a defaults section defining TCP/HTTP rules (defaults section at \
-                 {at})."
-            );
-            return Err(fail(line, 0, message));
-        }
+        ProxyKind::Defaults => return refuse("TCP/HTTP"),
     };
-    let mixed =
-        cx.proxies.iter().any(|b| b.p.kind == other && b.from.as_ref().is_some_and(|f| Arc::ptr_eq(f, from)));
-    if mixed {
+    let is_heir = |b: &Building| b.from.as_ref().is_some_and(|f| Arc::ptr_eq(f, from));
+    // Once it is compiled, its heirs are no longer among those that are being read.
+    let by_frontends = from.compiled.get().is_some_and(|compiled| compiled.by_frontends);
+    let is_mixed = cx.proxies.iter().any(|b| b.p.kind == other && is_heir(b))
+        || by_frontends && other == ProxyKind::Frontend;
+    if is_mixed {
         let message = format!(
             "frontends and backends cannot inherit from the same defaults section if it defines TCP/HTTP rules (defaults \
              section at {at})."
         );
         return Err(fail(line, 0, message));
     }
-    Ok(())
+    match kind {
+        ProxyKind::Frontend if from.has_rules_of("tcp-response", &["content"]) => {
+            refuse("'tcp-response content'")
+        }
+        ProxyKind::Backend if from.has_rules_of("tcp-request", &["connection", "session"]) => {
+            refuse("'tcp-request connection' or 'tcp-request session'")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a name that another proxy has.
@@ -325,7 +337,8 @@ pub(crate) fn close(cx: &mut Cx<'_>, mut b: Building) {
     if b.p.kind == ProxyKind::Defaults {
         let name = (!b.p.name.is_empty()).then(|| Arc::clone(&b.p.name));
         let span = b.span;
-        cx.defaults.push(Arc::new(DefaultsSection { name, building: b, span }));
+        let compiled = OnceLock::new();
+        cx.defaults.push(Arc::new(DefaultsSection { name, building: b, span, compiled }));
         return;
     }
     let id = ProxyId(cx.proxies.len() as u32);

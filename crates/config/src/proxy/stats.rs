@@ -11,7 +11,9 @@ use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError, TimeUnit};
 use crate::build::{Building, Cx};
 use crate::global::rest_of;
 use crate::keyword::{NoteBoxed, Outcome, fail, pass_over};
-use crate::model::{DEFAULT_REALM, Label, Mode, Password, ProxyKind, StatsPage, User, Userlist};
+use crate::model::{
+    Config, DEFAULT_REALM, Label, Mode, Password, ProxyKind, Shared, StatsPage, User, Userlist,
+};
 use crate::numbers::duration;
 use crate::rules::{Place, compile, push, resolve};
 use crate::sample_env::{Where, required_condition};
@@ -190,22 +192,37 @@ fn rule(cx: &mut Cx<'_>, b: &mut Building, line: &Line) -> Outcome {
     push(cx, b, line, Place::Stats, 2)
 }
 
-/// The user list that stands for the accounts of a proxy. No section can have a name with a slash.
-fn accounts_name(b: &Building) -> Arc<str> {
-    format!("stats/{}", b.p.name).into()
+/// What the name begins with of a user list that stands for the accounts of pages. No section can have a name with a slash.
+const ACCOUNTS: &str = "stats/";
+
+/// The users that the accounts of a page are.
+fn users(page: &StatsPage) -> Vec<User> {
+    let users = page.accounts.iter().map(|(name, password)| User {
+        name: Arc::clone(name),
+        password: Password::Clear(Arc::clone(password)),
+        groups: Vec::new(),
+    });
+    users.collect()
 }
 
-/// Makes user lists of accounts, before names are looked up.
+/// The user list with the accounts of a page.
+fn accounts<'c>(config: &'c Config, page: &StatsPage) -> Option<&'c Userlist> {
+    let users = users(page);
+    let is_it = |list: &&Shared<Userlist>| list.name.starts_with(ACCOUNTS) && list.users == users;
+    config.userlists.iter().find(is_it).map(|list| &**list)
+}
+
+/// Makes user lists of accounts, before names are looked up. Those of presets are there for backends that are added.
 pub(crate) fn stats_accounts(cx: &mut Cx<'_>) {
-    for b in &cx.proxies {
-        let Some(page) = b.p.stats.as_ref().filter(|page| !page.accounts.is_empty()) else { continue };
-        let users = page.accounts.iter().map(|(name, password)| User {
-            name: Arc::clone(name),
-            password: Password::Clear(Arc::clone(password)),
-            groups: Vec::new(),
-        });
-        let list = Userlist { name: accounts_name(b), users: users.collect(), groups: Vec::new() };
-        cx.config.userlists.push(list.into());
+    let proxies = cx.proxies.iter().map(|b| &b.p);
+    let presets = cx.config.presets.iter().map(|section| &section.building.p);
+    let pages: Vec<_> = proxies.chain(presets).filter_map(|p| p.stats.clone()).collect();
+    for page in pages.iter().filter(|page| !page.accounts.is_empty()) {
+        if accounts(&cx.config, page).is_none() {
+            let name = format!("{ACCOUNTS}{}", cx.config.userlists.len()).into();
+            let list = Userlist { name, users: users(page), groups: Vec::new() };
+            cx.config.userlists.push(list.into());
+        }
     }
 }
 
@@ -241,7 +258,7 @@ pub(crate) fn settle_stats(cx: &mut Cx<'_>, b: &mut Building) {
 
 /// Asks whoever is none of the accounts for a password.
 fn accounts_rule(cx: &mut Cx<'_>, b: &mut Building, page: &StatsPage) -> Ruleset {
-    let users = format!("http_auth({})", accounts_name(b));
+    let users = format!("http_auth({})", accounts(&cx.config, page).map_or(ACCOUNTS, |list| &list.name));
     let realm = page.realm.as_deref().unwrap_or(DEFAULT_REALM);
     let words = ["auth", "realm", realm, "unless", "{", &users, "}"];
     let mut set = Ruleset::new();
