@@ -1,4 +1,5 @@
-//! Beside programs that other people wrote: `openssl s_client`, `openssl s_server`, `curl`, `gnutls-cli`, NSS's `tstclnt`, Java, Go.
+//! Beside programs that other people wrote: `openssl s_client`, `openssl s_server`, `curl`, `gnutls-cli`, `gnutls-serv`, NSS's
+//! `tstclnt` and `selfserv`, Java, Go.
 //! Both sides, TLS 1.2 and 1.3.
 //!
 //! The engine has no socket; here a thread gives it one on the loopback address.
@@ -9,6 +10,8 @@ mod clients;
 mod early;
 #[path = "interop/go.rs"]
 mod go;
+#[path = "interop/servers.rs"]
+mod servers;
 mod support;
 
 use std::io::{Read, Write};

@@ -13,14 +13,17 @@ const TLS13: u16 = 0x0304;
 /// What Go chooses.
 const ANY: u16 = 0;
 
+fn go() -> &'static str {
+    if Path::new(USUAL_PLACE).exists() { USUAL_PLACE } else { "go" }
+}
+
 /// Makes the program of `peer.go` in a directory.
 fn peer(directory: &Directory) -> Option<String> {
-    let go = if Path::new(USUAL_PLACE).exists() { USUAL_PLACE } else { "go" };
-    if !has(go) {
+    if !has(go()) {
         return None;
     }
     directory.write("peer.go", include_str!("peer.go"));
-    let built = Command::new(go)
+    let built = Command::new(go())
         .args(["build", "-p", "1", "-o", "peer", "peer.go"])
         .current_dir(&directory.0)
         .env("GO111MODULE", "off")
@@ -119,6 +122,76 @@ fn go_as_a_server() {
             let expected = format!("resumed {resumed}, certificates {}.", u8::from(wants_certificate));
             assert_eq!(String::from_utf8_lossy(&answer), expected, "{arguments:?}");
             assert_eq!(facts.resumed, resumed);
+        }
+    }
+}
+
+/// Go has ML-KEM with X25519 from 1.24 on, with the other curves from 1.26 on.
+fn speaks_ml_kem() -> bool {
+    let said = text(&Command::new(go()).arg("version").output().unwrap());
+    let minor = said.split("go1.").nth(1).and_then(|rest| rest.split(['.', ' ']).next()?.parse().ok());
+    let speaks = minor.is_none_or(|minor: u32| minor >= 26);
+    if !speaks {
+        println!("skipped: this is older than Go 1.26: {said}");
+    }
+    speaks
+}
+
+/// What a program of Go that is no module would leave out.
+const WITH_ML_KEM: (&str, &str) = ("GODEBUG", "tlsmlkem=1,tlssecpmlkem=1");
+
+/// Both ends have the hybrid first where nobody said otherwise.
+#[test]
+fn go_agrees_on_keys_with_ml_kem() {
+    let directory = Directory::new("go-ml-kem");
+    let Some(program) = peer(&directory).filter(|_| speaks_ml_kem()) else { return };
+    let (clock, authority) = (real_clock(), Authority::with(template("Root").ca(None), None));
+    let ca = directory.write("ca.pem", &authority.pem());
+    let own =
+        directory.write("own.pem", &authority.issue(&template("a").hosts(&["a.example.com"]), NewKey::P256));
+    let served = credential("a", &authority.issue(&template("a").hosts(&["a.example.com"]), NewKey::P256));
+    let groups = |list: &str| groups::parse(list).unwrap().used;
+    let hybrid = "X25519MLKEM768";
+    for (curve, ours, agreed) in [
+        (ANY, groups::defaults(), hybrid),
+        (4588, groups::defaults(), hybrid),
+        (4587, groups("X25519:SecP256r1MLKEM768"), "SecP256r1MLKEM768"),
+        (ANY, groups("P-256:X25519"), "X25519"),
+    ] {
+        let selection = bind(&Profile { groups: ours, ..Profile::default() }, shared(&clock), &[&served]);
+        let (listener, address) = listen();
+        let child = Command::new(&program)
+            .args(["client", &address, &ca, &own])
+            .args([TLS13, ANY, curve].map(|number| number.to_string()))
+            .env(WITH_ML_KEM.0, WITH_ML_KEM.1)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        for _ in 0..2 {
+            let (mut end, facts) =
+                accept(&listener, &selection).unwrap_or_else(|failure| panic!("{curve}: {failure}"));
+            assert_eq!(facts.curve(), agreed, "{curve}");
+            end.read_until(b"\r\n\r\n");
+            end.write(&[b"hello"]);
+            end.close();
+        }
+        assert_eq!(text(&child.wait_with_output().unwrap()), "hello false\nhello true\n", "{curve}");
+    }
+    let mut command = Command::new(&program);
+    command.args(["server", &ca, &own, &TLS13.to_string(), "0"]).env(WITH_ML_KEM.0, WITH_ML_KEM.1);
+    let server = Server::spawned(&mut command);
+    for (ours, agreed) in [
+        (groups::defaults(), hybrid),
+        (groups("P-256:X25519MLKEM768"), hybrid),
+        (groups("X25519:P-256"), "X25519"),
+    ] {
+        let context = support::server(&ServerProfile { groups: ours, ..trusting(&authority) }, &clock);
+        for resumed in [false, true] {
+            let (mut end, facts) = connect(server.port, &context, "a.example.com").unwrap();
+            end.write(&[b"GET / HTTP/1.0\r\n\r\n"]);
+            end.read_until(b".");
+            assert_eq!((facts.curve(), facts.resumed), (agreed, resumed));
         }
     }
 }
