@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use thalweg_proxy::connection::transport::Transport;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::{set_nice, timer, yield_now};
+use thalweg_runtime::{Turn, set_nice, timer, yield_now};
 use thalweg_syntax::carry::restore;
 
 use crate::json::Converter;
@@ -15,9 +15,6 @@ use crate::{Cli, Severity};
 
 /// A dump is sent in pieces of about this many bytes, so that its size does not decide how much memory it takes.
 const PIECE: usize = 64 * 1024;
-
-/// Rows that are made before others have their turn. A row of statistics, the longest there is, takes some ten microseconds.
-const ROWS_PER_TURN: u32 = 32;
 
 /// Severities, as syslog numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +95,8 @@ pub struct Output {
     /// Collected, not sent yet. Bytes that are not UTF-8 are carried in it, as in everything that commands take and answer
     /// ([`thalweg_syntax::carry`]).
     pub text: String,
-    /// Rows since others had their turn.
-    rows: u32,
+    /// How long rows were made since others had their turn.
+    turn: Turn,
     /// Turns what is collected into JSON before it is sent.
     pub json: Option<Converter>,
     /// The client must take what is sent within this time.
@@ -111,7 +108,7 @@ pub struct Output {
 impl Output {
     /// Answers on `stream`.
     pub fn new(stream: Transport, timeout_ms: Option<u64>, cli: Arc<Cli>) -> Output {
-        Output { stream, text: String::new(), rows: 0, json: None, timeout_ms, cli }
+        Output { stream, text: String::new(), turn: Turn::default(), json: None, timeout_ms, cli }
     }
 
     /// The connection, to read from it.
@@ -132,7 +129,7 @@ impl Output {
     }
 
     /// A row of an answer is made, or one was passed over that is not shown: what was collected is sent if it is much, and after some
-    /// rows others have their turn. So an answer may be as long as it likes.
+    /// time others have their turn. So an answer may be as long as it likes.
     ///
     /// # Errors
     /// The client is gone, or did not take it in time.
@@ -140,9 +137,7 @@ impl Output {
         if self.text.len() >= PIECE {
             self.flush().await?;
         }
-        self.rows += 1;
-        if self.rows == ROWS_PER_TURN {
-            self.rows = 0;
+        if self.turn.is_over() {
             give_way().await;
         }
         Ok(())

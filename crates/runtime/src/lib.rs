@@ -89,6 +89,6 @@ pub use scheduler::{
     waiting_tasks,
 };
 #[cfg(not(loom))]
-pub use task::{Reason, TaskId, current_task, in_class, reasons, set_class, set_nice, yield_now};
+pub use task::{Reason, TaskId, Turn, current_task, in_class, reasons, set_class, set_nice, yield_now};
 #[cfg(not(loom))]
 pub use topology::CpuSet;

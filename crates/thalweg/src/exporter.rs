@@ -31,21 +31,15 @@ impl Service for Exporter {
             .map_err(|_| 500u16)?;
         let instance = self.0.live.current().ok_or(503u16)?;
         let exposition = Exposition::new(instance, &self.0.around(), wanted, Notation::Text);
-        Ok(Some(Box::new(Text { exposition, text: String::new() })))
+        Ok(Some(Box::new(Text(exposition))))
     }
 }
 
 /// An exposition, as a body.
-struct Text {
-    exposition: Exposition,
-    text: String,
-}
+struct Text(Exposition);
 
 impl Body for Text {
-    fn step(&mut self, out: &mut Vec<u8>) -> bool {
-        let more = self.exposition.step(&mut self.text);
-        out.extend_from_slice(self.text.as_bytes());
-        self.text.clear();
-        more
+    fn step(&mut self, out: &mut String) -> bool {
+        self.0.step(out)
     }
 }

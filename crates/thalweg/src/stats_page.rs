@@ -156,22 +156,16 @@ fn begin(response: &mut Head, status: u16, reason: &[u8], kind: &str) -> Result<
 }
 
 /// A body that is written in steps.
-struct Text<F> {
-    step: F,
-    text: String,
-}
+struct Text<F>(F);
 
 impl<F: FnMut(&mut String) -> bool> Body for Text<F> {
-    fn step(&mut self, out: &mut Vec<u8>) -> bool {
-        let more = (self.step)(&mut self.text);
-        out.extend_from_slice(self.text.as_bytes());
-        self.text.clear();
-        more
+    fn step(&mut self, out: &mut String) -> bool {
+        (self.0)(out)
     }
 }
 
 fn text(step: impl FnMut(&mut String) -> bool + 'static) -> Box<dyn Body> {
-    Box::new(Text { step, text: String::new() })
+    Box::new(Text(step))
 }
 
 fn whole(content: String) -> Box<dyn Body> {

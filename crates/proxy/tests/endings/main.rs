@@ -45,7 +45,7 @@ impl Service for Nothing {
 }
 
 impl Body for Nothing {
-    fn step(&mut self, _: &mut Vec<u8>) -> bool {
+    fn step(&mut self, _: &mut String) -> bool {
         false
     }
 }

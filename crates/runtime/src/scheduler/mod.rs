@@ -163,6 +163,11 @@ pub(crate) fn current_reasons() -> Reason {
     local().map_or(Reason::empty(), Local::reasons)
 }
 
+/// Tasks that this thread ran so far; 0 outside of a runtime.
+pub(crate) fn runs() -> u64 {
+    local().map_or(0, |local| local.runs.get())
+}
+
 pub(crate) fn set_current_class(class: Class) {
     if let Some(local) = local() {
         local.set_class(class);

@@ -4,8 +4,10 @@ use std::fmt;
 use std::panic::Location;
 
 pub(crate) mod slot;
+mod turn;
 mod wait;
 
+pub use turn::Turn;
 pub use wait::{in_class, reasons, set_class, set_nice, yield_now};
 
 /// Names a task of any thread: the thread's slot, the index of the task on it, and a generation that tells a task

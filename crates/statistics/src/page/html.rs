@@ -7,7 +7,7 @@ use crate::report::{Part, Place, Walk};
 use crate::stat::RowKind;
 
 /// Rows in one step.
-const STEP: usize = 50;
+const STEP: usize = 10;
 
 /// Proxies with more servers than this are shown folded up.
 const OPEN_MAX: usize = 400;

@@ -11,7 +11,7 @@ use crate::format::json_string;
 use crate::report::Walk;
 
 /// Rows in one step.
-const STEP: usize = 100;
+const STEP: usize = 10;
 
 /// What each row's array holds, for readers of this file and of page.js.
 pub const ROW: [&str; 23] = [

@@ -35,8 +35,14 @@ use notation::{Kind, Summary};
 /// What an exposition is made of.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 
-/// Rows that are read, or lines that are written, in one step.
-const STEP: usize = 200;
+/// Rows that are read in one step.
+const READ_STEP: usize = 10;
+
+/// Rows whose samples of a metric are written in one step.
+const WRITE_STEP: usize = 200;
+
+/// Places whose latencies are written in one step.
+const LATENCY_STEP: usize = 5;
 
 /// The figure of a metric in a row, as it will be written.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -249,7 +255,7 @@ impl Exposition {
     /// Reads rows into [`Line`]s.
     fn read(&mut self, mut proxy: usize, mut from: From) {
         let instance = Arc::clone(&self.instance);
-        let mut budget = STEP;
+        let mut budget = READ_STEP;
         while let Some(of) = instance.config.proxies.get(proxy) {
             if budget == 0 {
                 self.stage = Stage::Reading { proxy, from };
@@ -381,7 +387,7 @@ impl Exposition {
             self.notation.introduce(out, &name, text, nature.into());
         }
         let module = of_module.and_then(|column| column.name.split('_').next());
-        let end = (line + STEP).min(lines.len());
+        let end = (line + WRITE_STEP).min(lines.len());
         for line in &lines[line..end] {
             line.write((&mut self.notation, out), &name, of, (metric, form), module);
         }
@@ -424,7 +430,7 @@ impl Exposition {
         let Stage::Latency { kind, walk, introduced } = &mut self.stage else { return };
         let of = ORDER[*kind];
         let name = format!("thalweg_{}_latency_seconds", prefix(of));
-        for _ in 0..STEP / 10 {
+        for _ in 0..LATENCY_STEP {
             let Some(place) = walk.next(&instance).filter(|_| self.wanted.names(&name)) else {
                 let next = *kind + 1;
                 self.stage = self.latency_of(next);

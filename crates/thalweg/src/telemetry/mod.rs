@@ -12,7 +12,7 @@ use thalweg_otel::{METRICS_PATH, Resource, TRACES_PATH};
 use thalweg_proxy::backend::health::say;
 use thalweg_proxy::spans::Waiting;
 use thalweg_proxy::worker::{self, Thread};
-use thalweg_runtime::{Class, Kind, SpawnOptions, clock, spawn_with, timer, yield_now};
+use thalweg_runtime::{Class, Kind, SpawnOptions, Turn, clock, spawn_with, timer, yield_now};
 use thalweg_statistics::prometheus::{Exposition, Notation, Wanted};
 
 use thalweg_cli::Cli;
@@ -92,7 +92,7 @@ async fn send_metrics(own: Rc<Thread>, cli: Arc<Cli>, every_ms: u64, resource: R
         let notation = Notation::otlp(own.live.start_wall_us * NS_PER_US, clock::wall_us() * NS_PER_US);
         let wanted = Wanted::of(b"latency").unwrap_or_default();
         let mut exposition = Exposition::new(instance, &cli.around(), wanted, notation);
-        let mut metrics = String::new();
+        let (mut metrics, mut turn) = (String::new(), Turn::default());
         loop {
             let more = exposition.step(&mut metrics);
             if metrics.len() >= MESSAGE_SIZE || !more {
@@ -103,7 +103,9 @@ async fn send_metrics(own: Rc<Thread>, cli: Arc<Cli>, every_ms: u64, resource: R
             if !more {
                 break;
             }
-            yield_now().await;
+            if turn.is_over() {
+                yield_now().await;
+            }
         }
     }
 }
