@@ -218,6 +218,9 @@ pub static EXTRA: [Column; 46] = [
     c("h2_ended_glitches", "MCPV", "HTTP/2 connections ended for reaching the limit of glitches"),
 ];
 
+/// How many columns there are, fixed ones and modules' counters.
+pub const WIDTH: usize = COLUMNS.len() + EXTRA.len();
+
 /// The tags of a column in a row of this kind: three columns differ for backends.
 pub fn tags(column: &Column, kind: RowKind) -> &'static str {
     match (column.name, kind) {

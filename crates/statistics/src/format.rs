@@ -1,6 +1,8 @@
 //! How figures are written: CSV, typed lines, JSON (management manual, sections 9.1 and 9.2).
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
 
 /// A figure's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,7 +11,7 @@ pub enum Value {
     U32(u32),
     S32(i32),
     U64(u64),
-    Str(String),
+    Str(Cow<'static, str>),
     /// Where `float` asks for more precision.
     Float(f64),
 }
@@ -41,7 +43,7 @@ impl Value {
 /// A value in CSV: quoted when it has to be.
 pub fn csv(out: &mut String, value: &Value) {
     match value {
-        Value::Str(text) if text.contains([',', '"', '\n', '\r']) => {
+        Value::Str(text) if text.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) => {
             out.push('"');
             out.push_str(&text.replace('"', "\"\""));
             out.push('"');
@@ -55,11 +57,35 @@ pub fn csv(out: &mut String, value: &Value) {
 
 /// A whole number. Reports have a million of them, most of which are zero.
 pub fn whole_number(out: &mut String, n: u64) {
-    match u8::try_from(n) {
-        Ok(digit @ 0..10) => out.push(char::from(b'0' + digit)),
-        // Writing to a text does not fail.
-        _ => _ = write!(out, "{n}"),
+    // 2^64 has twenty digits.
+    let (mut digits, mut at) = ([0; 20], 20);
+    let mut rest = n;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
     }
+    digits[at..].iter().for_each(|digit| out.push(char::from(*digit)));
+}
+
+/// An address with its port. Reports have one for each server, and those of IPv4 are written several times as quickly as others.
+pub fn socket_address(out: &mut String, address: &SocketAddr) {
+    let SocketAddr::V4(v4) = address else {
+        // Writing to a text does not fail.
+        _ = write!(out, "{address}");
+        return;
+    };
+    for (at, octet) in v4.ip().octets().into_iter().enumerate() {
+        if at > 0 {
+            out.push('.');
+        }
+        whole_number(out, u64::from(octet));
+    }
+    out.push(':');
+    whole_number(out, u64::from(v4.port()));
 }
 
 /// `type:value`.
@@ -119,6 +145,11 @@ pub fn json_value(out: &mut String, tags: &str, value: &Value) {
 /// Text in JSON.
 pub fn json_string(out: &mut String, text: &str) {
     out.push('"');
+    if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     for character in text.chars() {
         match character {
             '"' => out.push_str("\\\""),
@@ -133,6 +164,22 @@ pub fn json_string(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_and_addresses_are_written_as_they_are_shown() {
+        for n in [0, 9, 10, 99, 100, 12_345, u64::MAX] {
+            let mut text = String::new();
+            whole_number(&mut text, n);
+            assert_eq!(text, n.to_string());
+        }
+        for address in ["0.0.0.0:0", "127.0.0.10:8080", "255.255.255.255:65535", "[::1]:80", "[fe80::1%3]:1"]
+        {
+            let address: SocketAddr = address.parse().unwrap();
+            let mut text = String::new();
+            socket_address(&mut text, &address);
+            assert_eq!(text, address.to_string());
+        }
+    }
 
     #[test]
     fn values_in_every_form() {

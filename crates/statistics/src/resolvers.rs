@@ -58,8 +58,8 @@ pub fn report(instance: &Instance, form: Form, described: bool) -> String {
     }
     for (row, (section, server, tally)) in all(instance).enumerate() {
         let names = [
-            ("id", "CGPV", "Name of the name server", Value::Str(server.name.to_string())),
-            ("pid", "CGPV", "Name of its section", Value::Str(section.name.to_string())),
+            ("id", "CGPV", "Name of the name server", Value::Str(server.name.to_string().into())),
+            ("pid", "CGPV", "Name of its section", Value::Str(section.name.to_string().into())),
         ];
         let counts = FIGURES.iter().map(|f| (f.name, "MGPV", f.text, Value::U64((f.of)(&tally))));
         let fields = names.into_iter().chain(counts);

@@ -1,6 +1,7 @@
 //! How each row is filled. What this program does not have yet is left empty, or zero where the reference always shows
 //! a number.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use thalweg_config::model::{
@@ -15,16 +16,17 @@ use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::clock;
 use thalweg_syntax::carry::carry;
 
-use crate::columns::{COLUMNS, EXTRA, at};
+use crate::columns::{COLUMNS, WIDTH, at};
 use crate::format::Value::{self, S32, Str, U32, U64};
+use crate::format::socket_address;
 use crate::stat::{Row, RowKind, is_http};
 
 impl Row {
-    fn new(kind: RowKind, proxy: &Proxy, name: &str, sid: u32) -> Row {
-        let values = vec![None; COLUMNS.len() + EXTRA.len()];
+    fn new(kind: RowKind, proxy: &Proxy, name: impl Into<Cow<'static, str>>, sid: u32) -> Row {
+        let values = Box::new([const { None }; WIDTH]);
         let mut row = Row { kind, iid: proxy.uid, sid, values };
-        row.set(const { at("pxname") }, Str(proxy.name.to_string()));
-        row.set(const { at("svname") }, Str(name.to_owned()));
+        row.set(const { at("pxname") }, Str(proxy.name.to_string().into()));
+        row.set(const { at("svname") }, Str(name.into()));
         row.set(const { at("pid") }, U32(1));
         row.set(const { at("iid") }, U32(proxy.uid));
         row.set(const { at("sid") }, U32(sid));
@@ -38,7 +40,7 @@ impl Row {
         let backend = &instance.backends[proxy.id.0 as usize];
         let up = proxy.servers.iter().filter(|server| backend.is_up(server.id)).count();
         if let Some(Str(status)) = &mut self.values[const { at("status") }] {
-            status.push_str(&format!(" ({up}/{})", proxy.servers.len()));
+            status.to_mut().push_str(&format!(" ({up}/{})", proxy.servers.len()));
         }
     }
 
@@ -49,6 +51,7 @@ impl Row {
         }
     }
 
+    #[inline(always)]
     fn set(&mut self, column: usize, value: Value) {
         self.values[column] = Some(value);
     }
@@ -328,7 +331,7 @@ pub(crate) fn listener_name(bind: &Bind) -> String {
 pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
     let bind = &proxy.binds[position];
     let name = listener_name(bind);
-    let mut row = Row::new(RowKind::Listener, proxy, &name, bind.uid);
+    let mut row = Row::new(RowKind::Listener, proxy, name, bind.uid);
     let index = bind.number as usize;
     let gate = &instance.listeners[index].gate;
     row.set(const { at("scur") }, U32(gate.current()));
@@ -344,12 +347,12 @@ pub fn listener(instance: &Instance, proxy: &Proxy, position: usize) -> Row {
     row.set(const { at("dcon") }, sums.wide(|c| &c.denied_connections));
     row.set(const { at("dses") }, sums.wide(|c| &c.denied_sessions));
     let (address, protocol) = match &bind.addr {
-        BindAddr::Tcp(addr) => (addr.to_string(), bind.tcp_name()),
+        BindAddr::Tcp(addr) => (addr.to_string().into(), bind.tcp_name()),
         BindAddr::Unix(_) => ("unix".into(), "unix_stream"),
         BindAddr::Abstract(_) | BindAddr::AbstractZ(_) => ("abns".into(), "abns_stream"),
-        BindAddr::Fd(fd) => (format!("fd@{fd}"), "tcpv4"),
-        BindAddr::SockPair(fd) => (format!("sockpair@{fd}"), "sockpair"),
-        BindAddr::Reverse(server) => (format!("rhttp@{server}"), "rev"),
+        BindAddr::Fd(fd) => (format!("fd@{fd}").into(), "tcpv4"),
+        BindAddr::SockPair(fd) => (format!("sockpair@{fd}").into(), "sockpair"),
+        BindAddr::Reverse(server) => (format!("rhttp@{server}").into(), "rev"),
     };
     row.set(const { at("addr") }, Str(address));
     row.set(const { at("proto") }, Str(protocol.into()));
@@ -364,7 +367,7 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     let backend = &instance.backends[proxy.id.0 as usize];
     let identity = backend.identity(server);
     let sums = Sums(instance.servers.all(index).collect());
-    let mut row = Row::new(RowKind::Server, proxy, &identity.name, server.uid);
+    let mut row = Row::new(RowKind::Server, proxy, identity.name.to_string(), server.uid);
     sums.common(&mut row);
     sums.behind(&mut row, instance.servers.peaks(index));
     row.set(const { at("qcur") }, U32(backend.server_queue_len(server.id)));
@@ -380,7 +383,7 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     let history = backend.history(server.id);
     row.set(const { at("status") }, Str(followed_status(instance, server, &standing)));
     if let Some((proxy, tracked)) = server.rare().track {
-        row.set(const { at("tracked") }, Str(server_title(instance, proxy, tracked)));
+        row.set(const { at("tracked") }, Str(server_title(instance, proxy, tracked).into()));
     }
     row.set(const { at("weight") }, U32(backend.weight_in_effect(server.id)));
     row.set(const { at("uweight") }, U32(backend.weight(server.id)));
@@ -409,8 +412,12 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
         row.set(const { at("req_tot") }, sums.wide(|c| &c.requests));
     }
     let address = match &identity.addr {
-        ServerAddr::Tcp(addr) => addr.to_string(),
-        ServerAddr::Unresolved(..) => String::new(),
+        ServerAddr::Tcp(addr) => {
+            let mut text = String::with_capacity(24);
+            socket_address(&mut text, addr);
+            text.into()
+        }
+        ServerAddr::Unresolved(..) => "".into(),
         ServerAddr::Unix(_) => "unix".into(),
         ServerAddr::Abstract(_) | ServerAddr::AbstractZ(_) => "abns".into(),
         ServerAddr::SockPair(_) => "sockpair".into(),
@@ -418,7 +425,7 @@ pub fn server(instance: &Instance, proxy: &Proxy, server: &Server) -> Row {
     };
     row.set(const { at("addr") }, Str(address));
     if let Some(cookie) = &identity.cookie {
-        row.set(const { at("cookie") }, Str(cookie.to_string()));
+        row.set(const { at("cookie") }, Str(cookie.to_string().into()));
     }
     let idle = sums.of(|c| &c.idle_connections);
     row.set(const { at("srv_icur") }, narrow(idle));
@@ -456,7 +463,7 @@ fn hedges(row: &mut Row, proxy: &Proxy, sums: &Sums<'_>) {
 
 /// The columns of a check that runs.
 fn check(row: &mut Row, report: &CheckReport, standing: &Standing) {
-    row.set(const { at("check_status") }, Str(report.status_word()));
+    row.set(const { at("check_status") }, Str(report.status_word().into()));
     if report.verdict.status.has_code() {
         row.set(
             const { at("check_code") },
@@ -466,7 +473,7 @@ fn check(row: &mut Row, report: &CheckReport, standing: &Standing) {
     if let Some(duration_ms) = report.duration_ms {
         row.set(const { at("check_duration") }, U64(duration_ms));
     }
-    row.set(const { at("last_chk") }, Str(report.verdict.info.clone()));
+    row.set(const { at("last_chk") }, Str(report.verdict.info.clone().into()));
     row.set(const { at("check_desc") }, Str(report.verdict.status.description().into()));
     row.set(const { at("check_rise") }, U32(standing.health.rise()));
     row.set(const { at("check_fall") }, U32(standing.health.fall()));
@@ -475,14 +482,14 @@ fn check(row: &mut Row, report: &CheckReport, standing: &Standing) {
 
 /// The columns of an agent that is asked.
 fn agent(row: &mut Row, report: &CheckReport, standing: &Standing) {
-    row.set(const { at("agent_status") }, Str(report.status_word()));
+    row.set(const { at("agent_status") }, Str(report.status_word().into()));
     if report.verdict.status.has_code() {
         row.set(const { at("agent_code") }, narrow(report.verdict.code.unsigned_abs()));
     }
     if let Some(duration_ms) = report.duration_ms {
         row.set(const { at("agent_duration") }, U64(duration_ms));
     }
-    row.set(const { at("last_agt") }, Str(report.verdict.info.clone()));
+    row.set(const { at("last_agt") }, Str(report.verdict.info.clone().into()));
     row.set(const { at("agent_desc") }, Str(report.verdict.status.description().into()));
     row.set(const { at("agent_rise") }, U32(1));
     row.set(const { at("agent_fall") }, U32(1));
@@ -497,12 +504,12 @@ fn server_title(instance: &Instance, proxy: ProxyId, server: ServerId) -> String
 }
 
 /// The same for a server that may track another one: it is as far from up or down as the one that has checks.
-fn followed_status(instance: &Instance, server: &Server, standing: &Standing) -> String {
+fn followed_status(instance: &Instance, server: &Server, standing: &Standing) -> Cow<'static, str> {
     let (Some((proxy, direct)), Some(root)) = (server.rare().track, instance.tracked(server)) else {
         return status(standing);
     };
     if standing.inherits_maintenance {
-        return format!("MAINT (via {})", server_title(instance, proxy, direct));
+        return format!("MAINT (via {})", server_title(instance, proxy, direct)).into();
     }
     let checked = instance.backends[root.0.0 as usize].standing(root.1);
     let mut shown = *standing;
@@ -512,7 +519,7 @@ fn followed_status(instance: &Instance, server: &Server, standing: &Standing) ->
 }
 
 /// How the statistics call where a server stands. Between up and down, how far it is from one or the other follows.
-pub(crate) fn status(standing: &Standing) -> String {
+pub(crate) fn status(standing: &Standing) -> Cow<'static, str> {
     let health = &standing.health;
     if standing.unresolved {
         return "MAINT (resolution)".into();
@@ -523,7 +530,7 @@ pub(crate) fn status(standing: &Standing) -> String {
     let word = match standing.operation {
         Operation::Stopped if standing.is_down_by_agent() => return "DOWN (agent)".into(),
         Operation::Stopped if health.is_changing() && standing.checked => {
-            return format!("DOWN {}/{}", health.value(), health.rise());
+            return format!("DOWN {}/{}", health.value(), health.rise()).into();
         }
         Operation::Stopped => return "DOWN".into(),
         Operation::Stopping => "NOLB",
@@ -539,7 +546,7 @@ pub(crate) fn status(standing: &Standing) -> String {
     }
     // Below zero when it is up although its checks have not said so yet.
     let more_failures = i64::from(health.value()) - i64::from(health.rise()) + 1;
-    format!("{word} {more_failures}/{}", health.fall())
+    format!("{word} {more_failures}/{}", health.fall()).into()
 }
 
 /// The row of a backend.
@@ -597,7 +604,7 @@ pub fn backend(instance: &Instance, proxy: &Proxy) -> Row {
         const { &[at("agg_server_status"), at("agg_server_check_status"), at("agg_check_status")] },
     );
     if let Some(cookie) = proxy.cookie.as_ref() {
-        row.set(const { at("cookie") }, Str(carry(&cookie.name).into_owned()));
+        row.set(const { at("cookie") }, Str(carry(&cookie.name).into_owned().into()));
     }
     // Connections that wait for a request are open, too.
     let servers = proxy.servers.iter().map(|server| instance.server_index(proxy.id, server.id));

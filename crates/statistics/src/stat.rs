@@ -4,7 +4,7 @@
 
 use thalweg_config::model::Proxy;
 
-use crate::columns::{self, COLUMNS, EXTRA};
+use crate::columns::{self, COLUMNS, EXTRA, WIDTH};
 use crate::format::{self, Value};
 
 /// What a row is about; its number is the value of the column `type`.
@@ -27,7 +27,7 @@ pub struct Row {
     /// The number of the server or listener, 0 for others.
     pub sid: u32,
     /// By column, the fixed ones and then the modules' counters.
-    pub values: Vec<Option<Value>>,
+    pub values: Box<[Option<Value>; WIDTH]>,
 }
 
 /// The header of the CSV.
@@ -47,16 +47,25 @@ pub fn header(out: &mut String) {
 
 /// A row in CSV.
 pub fn csv_row(out: &mut String, row: &Row) {
-    for (i, value) in row.values.iter().enumerate() {
-        if i == COLUMNS.len() {
-            out.push_str("-,");
-        }
-        if let Some(value) = value {
-            format::csv(out, value);
-        }
-        out.push(',');
-    }
+    let (fixed, of_modules) = row.values.split_at(COLUMNS.len());
+    csv_cells(out, fixed);
+    out.push_str("-,");
+    csv_cells(out, of_modules);
     out.push('\n');
+}
+
+/// Cells of a row, each with its comma. Most are empty or zero.
+fn csv_cells(out: &mut String, cells: &[Option<Value>]) {
+    for value in cells {
+        match value {
+            None => out.push(','),
+            Some(Value::U32(0) | Value::U64(0)) => out.push_str("0,"),
+            Some(value) => {
+                format::csv(out, value);
+                out.push(',');
+            }
+        }
+    }
 }
 
 /// The name and tags of the column at a position.
@@ -168,7 +177,7 @@ mod tests {
             iid: 3,
             sid: 1,
             values: {
-                let mut values = vec![None; COLUMNS.len() + EXTRA.len()];
+                let mut values = Box::new([const { None }; WIDTH]);
                 values[0] = Some(Value::Str("be".into()));
                 values[18] = Some(Value::U32(5));
                 values

@@ -1,5 +1,7 @@
 //! What the page shows of a row: the same figures whether the server writes them or the page's script.
 
+use std::borrow::Cow;
+
 use thalweg_proxy::Instance;
 use thalweg_proxy::latency::Phase;
 
@@ -86,14 +88,13 @@ impl Time {
     }
 }
 
-/// One row, reduced to what is shown.
+/// One row, reduced to what is shown. What not every view shows is asked for.
 #[derive(Clone, Debug)]
 pub struct Figures {
     pub id: RowId,
     pub kind: RowKind,
-    pub name: String,
     pub class: Class,
-    pub status: String,
+    pub status: Cow<'static, str>,
     /// Seconds since the status changed.
     pub since_s: Option<u64>,
     pub weight: Option<u64>,
@@ -116,36 +117,32 @@ pub struct Figures {
     pub retries: u64,
     /// What the last check said.
     pub check: String,
-    /// Address and cookie.
-    pub legend: String,
-    /// Counters of modules, one in a line.
-    pub modules: String,
+    /// What all of it is from.
+    row: Row,
 }
 
 impl Figures {
     /// Of the row at this place.
     pub fn of(instance: &Instance, place: Place) -> Figures {
-        let row = place.row(instance);
+        let mut row = place.row(instance);
+        let mut status = match row.values[const { at("status") }].take() {
+            Some(Value::Str(status)) => status,
+            _ => "".into(),
+        };
         let number = |column: usize| number(&row, column);
-        let text = |column: usize| match &row.values[column] {
-            Some(Value::Str(text)) => text.clone(),
-            _ => String::new(),
-        };
         let sum = |columns: &[usize]| columns.iter().filter_map(|at| number(*at)).sum();
-        let (rate, rate_max, total) = if place.counts_requests(instance) {
-            (at("req_rate"), at("req_rate_max"), at("req_tot"))
+        let [rate, rate_max, total] = if place.counts_requests(instance) {
+            const { [at("req_rate"), at("req_rate_max"), at("req_tot")] }
         } else {
-            (at("rate"), at("rate_max"), at("stot"))
+            const { [at("rate"), at("rate_max"), at("stot")] }
         };
-        let mut status = text(const { at("status") });
         let is_server = row.kind == RowKind::Server;
         if is_server && number(EJECTED) == Some(1) {
-            status.push_str(EJECTED_WORD);
+            status.to_mut().push_str(EJECTED_WORD);
         }
         Figures {
             id: place.id(instance),
             kind: row.kind,
-            name: text(const { at("svname") }),
             class: Class::of(row.kind, &status),
             since_s: number(const { at("lastchg") }),
             weight: number(const { at("weight") }),
@@ -165,16 +162,35 @@ impl Figures {
             errors: sum(const { &[at("ereq"), at("econ"), at("eresp"), at("eint")] }),
             retries: sum(const { &[at("wretr"), at("wredis")] }),
             check: check(&row),
-            legend: [const { at("addr") }, const { at("cookie") }, const { at("algo") }]
-                .into_iter()
-                .map(text)
-                // The reference has no name for the default algorithm.
-                .filter(|text| !text.is_empty() && text != "unknown")
-                .collect::<Vec<_>>()
-                .join(" \u{b7} "),
-            modules: modules(&row),
             status,
+            row,
         }
+    }
+
+    /// How the row is called.
+    pub fn name(&self) -> &str {
+        text(&self.row, const { at("svname") })
+    }
+
+    /// Address and cookie.
+    pub fn legend(&self) -> String {
+        let texts = const { [at("addr"), at("cookie"), at("algo")] }.map(|column| text(&self.row, column));
+        // The reference has no name for the default algorithm.
+        let shown = texts.into_iter().filter(|text| !text.is_empty() && *text != "unknown");
+        shown.collect::<Vec<_>>().join(" \u{b7} ")
+    }
+
+    /// Counters of modules, one in a line: `h1_open_streams 3`.
+    pub fn modules(&self) -> String {
+        let values = self.row.values[COLUMNS.len()..].iter().zip(&EXTRA);
+        values.filter_map(|(value, column)| Some(format!("{} {}\n", column.name, value.as_ref()?))).collect()
+    }
+}
+
+fn text(row: &Row, column: usize) -> &str {
+    match &row.values[column] {
+        Some(Value::Str(text)) => text,
+        _ => "",
     }
 }
 
@@ -186,16 +202,10 @@ fn number(row: &Row, column: usize) -> Option<u64> {
     }
 }
 
-/// Counters of modules: `h1_open_streams 3`.
-fn modules(row: &Row) -> String {
-    let values = row.values[COLUMNS.len()..].iter().zip(&EXTRA);
-    values.filter_map(|(value, column)| Some(format!("{} {}\n", column.name, value.as_ref()?))).collect()
-}
-
 /// `L7OK 200 in 3 ms`
 fn check(row: &Row) -> String {
     let Some(Value::Str(status)) = &row.values[const { at("check_status") }] else { return String::new() };
-    let mut text = status.clone();
+    let mut text = status.to_string();
     if let Some(code) = number(row, const { at("check_code") }) {
         text.push_str(&format!(" {code}"));
     }

@@ -1,8 +1,10 @@
 //! The page as HTML: complete without its script, which keeps it up to date where it may run.
 
 use super::figures::Figures;
+use super::options::write_row_id;
 use super::words::{bytes, count, counted, duration, escaped, time};
 use super::{Context, SCRIPT, STYLE, act};
+use crate::format::whole_number;
 use crate::report::{Part, Place, Walk};
 use crate::stat::RowKind;
 
@@ -244,65 +246,93 @@ impl Html {
 
     /// A row. The script writes the same into its cells (`show` in page.js).
     fn cells(&self, out: &mut String, figures: &Figures) {
-        let (proxy, kind, number) = figures.id;
-        let id = format!("{proxy}.{kind}.{number}");
-        out.push_str(&format!("<tr data-k=\"{id}\" class=\"{}\"><th scope=\"row\">", figures.class.name()));
+        let name = figures.name();
+        out.push_str("<tr data-k=\"");
+        write_row_id(out, figures.id);
+        out.push_str("\" class=\"");
+        out.push_str(figures.class.name());
+        out.push_str("\"><th scope=\"row\">");
         if figures.kind == RowKind::Server && self.context.admin {
             out.push_str("<input type=\"checkbox\" name=\"s\" value=\"");
-            escaped(out, &figures.name);
+            escaped(out, name);
             out.push_str("\" aria-label=\"");
-            escaped(out, &figures.name);
+            escaped(out, name);
             out.push_str("\"> ");
         }
         out.push_str("<a href=\"");
-        escaped(out, &self.context.link(&format!(";row={id}")));
+        escaped(out, &self.context.uri);
+        out.push_str(";row=");
+        write_row_id(out, figures.id);
         out.push_str("\">");
-        escaped(out, &figures.name);
+        escaped(out, name);
         out.push_str("</a>");
-        if self.context.legends && !figures.legend.is_empty() {
-            out.push_str("<small>");
-            escaped(out, &figures.legend);
-            out.push_str("</small>");
-        }
-        out.push_str("</th><td><b>");
-        escaped(out, &figures.status);
-        out.push_str("</b>");
-        small(out, &figures.since_s.map(duration).unwrap_or_default());
-        out.push_str("</td>");
-        let weight = figures.weight.map(|n| n.to_string()).unwrap_or_default();
-        cell(out, &weight, if figures.backup { "backup" } else { "" });
-        let queue = figures.queue.map(count).unwrap_or_default();
-        cell(out, &queue, &most(figures.queue_max));
-        let mut most_sessions = most(figures.sessions_max);
-        if let Some(limit) = figures.sessions_limit {
-            most_sessions.push_str(&format!(" of {}", count(limit)));
-        }
-        cell(out, &count(figures.sessions), &most_sessions);
-        let rate = figures.rate.map(|n| format!("{}/s", count(n))).unwrap_or_default();
-        cell(out, &rate, &most(figures.rate_max));
-        match figures.time {
-            Some(took) => cell(out, &time(took.p50), &format!("p99 {}", time(took.p99))),
-            None => cell(out, "", ""),
-        }
-        for text in [count(figures.total), bytes(figures.bytes_in), bytes(figures.bytes_out)] {
-            cell(out, &text, "");
-        }
-        for n in [figures.denied, figures.errors, figures.retries] {
-            cell(out, &count(n), "");
-        }
-        out.push_str("<td>");
-        escaped(out, &figures.check);
-        out.push_str("</td>");
-        if self.context.modules {
-            out.push_str("<td>");
-            if !figures.modules.is_empty() {
-                out.push_str("<details><summary>h1</summary><pre>");
-                escaped_lines(out, &figures.modules);
-                out.push_str("</pre></details>");
+        if self.context.legends {
+            let legend = figures.legend();
+            if !legend.is_empty() {
+                small(out, |out| escaped(out, &legend));
             }
-            out.push_str("</td>");
+        }
+        out.push_str("</th>");
+        cell(out, |out| {
+            out.push_str("<b>");
+            escaped(out, &figures.status);
+            out.push_str("</b>");
+            if let Some(since_s) = figures.since_s {
+                small(out, |out| duration(out, since_s));
+            }
+        });
+        Html::numbers(out, figures);
+        cell(out, |out| escaped(out, &figures.check));
+        if self.context.modules {
+            let modules = figures.modules();
+            cell(out, |out| {
+                if !modules.is_empty() {
+                    out.push_str("<details><summary>h1</summary><pre>");
+                    escaped_lines(out, &modules);
+                    out.push_str("</pre></details>");
+                }
+            });
         }
         out.push_str("</tr>\n");
+    }
+
+    /// The cells from the weight to the retries.
+    fn numbers(out: &mut String, figures: &Figures) {
+        cell(out, |out| {
+            put(out, figures.weight, whole_number);
+            if figures.backup {
+                small(out, |out| out.push_str("backup"));
+            }
+        });
+        cell(out, |out| {
+            put(out, figures.queue, count);
+            most(out, figures.queue_max, None);
+        });
+        cell(out, |out| {
+            count(out, figures.sessions);
+            most(out, figures.sessions_max, figures.sessions_limit);
+        });
+        cell(out, |out| {
+            put(out, figures.rate, |out, n| {
+                count(out, n);
+                out.push_str("/s");
+            });
+            most(out, figures.rate_max, None);
+        });
+        cell(out, |out| {
+            let Some(took) = figures.time else { return };
+            time(out, took.p50);
+            small(out, |out| {
+                out.push_str("p99 ");
+                time(out, took.p99);
+            });
+        });
+        cell(out, |out| count(out, figures.total));
+        cell(out, |out| bytes(out, figures.bytes_in));
+        cell(out, |out| bytes(out, figures.bytes_out));
+        for n in [figures.denied, figures.errors, figures.retries] {
+            cell(out, |out| count(out, n));
+        }
     }
 
     fn foot(&self, out: &mut String) {
@@ -345,21 +375,38 @@ fn escaped_lines(out: &mut String, text: &str) {
     }
 }
 
-fn cell(out: &mut String, text: &str, more: &str) {
+fn cell(out: &mut String, write: impl FnOnce(&mut String)) {
     out.push_str("<td>");
-    out.push_str(text);
-    small(out, more);
+    write(out);
     out.push_str("</td>");
 }
 
-fn small(out: &mut String, text: &str) {
-    if !text.is_empty() {
-        out.push_str("<small>");
-        out.push_str(text);
-        out.push_str("</small>");
+fn small(out: &mut String, write: impl FnOnce(&mut String)) {
+    out.push_str("<small>");
+    write(out);
+    out.push_str("</small>");
+}
+
+/// A number, if there is one.
+fn put(out: &mut String, n: Option<u64>, write: impl FnOnce(&mut String, u64)) {
+    if let Some(n) = n {
+        write(out, n);
     }
 }
 
-fn most(n: u64) -> String {
-    if n == 0 { String::new() } else { format!("max {}", count(n)) }
+/// The most there were, if there were any, and the most there may be.
+fn most(out: &mut String, most: u64, limit: Option<u64>) {
+    if most == 0 && limit.is_none() {
+        return;
+    }
+    small(out, |out| {
+        if most > 0 {
+            out.push_str("max ");
+            count(out, most);
+        }
+        if let Some(limit) = limit {
+            out.push_str(" of ");
+            count(out, limit);
+        }
+    });
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::Context;
 use super::figures::Figures;
+use super::options::write_row_id;
 use super::past::{Past, Point};
-use crate::format::json_string;
+use crate::format::{json_string, whole_number};
 use crate::report::Walk;
 
 /// Rows in one step.
@@ -90,8 +91,11 @@ impl Live {
 }
 
 fn row(out: &mut String, figures: &Figures) {
-    let (proxy, kind, number) = figures.id;
-    out.push_str(&format!("[\"{proxy}.{kind}.{number}\",\"{}\",", figures.class.name()));
+    out.push_str("[\"");
+    write_row_id(out, figures.id);
+    out.push_str("\",\"");
+    out.push_str(figures.class.name());
+    out.push_str("\",");
     json_string(out, &figures.status);
     let time = figures.time;
     for n in [
@@ -115,9 +119,10 @@ fn row(out: &mut String, figures: &Figures) {
         Some(figures.errors),
         Some(figures.retries),
     ] {
+        out.push(',');
         match n {
-            Some(n) => out.push_str(&format!(",{n}")),
-            None => out.push_str(",null"),
+            Some(n) => whole_number(out, n),
+            None => out.push_str("null"),
         }
     }
     out.push(',');

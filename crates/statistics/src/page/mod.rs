@@ -136,12 +136,12 @@ impl Context {
                 "Process",
                 format!("pid {}, {}", of("Pid"), words::counted(self.number("Nbthread"), "thread")),
             ),
-            ("uptime", "Up for", words::duration(self.number("Uptime_sec"))),
+            ("uptime", "Up for", words::written(words::duration, self.number("Uptime_sec"))),
             ("conns", "Connections", format!("{} of {}", of("CurrConns"), of("Maxconn"))),
             ("connrate", "New connections", format!("{}/s", of("ConnRate"))),
             ("sessrate", "New sessions", format!("{}/s", of("SessRate"))),
             ("streams", "Streams", of("CurrStreams")),
-            ("requests", "Requests so far", words::count(self.number("CumReq"))),
+            ("requests", "Requests so far", words::written(words::count, self.number("CumReq"))),
             ("idle", "Idle", format!("{} %", of("Idle_pct"))),
         ]
     }

@@ -2,6 +2,7 @@
 
 use thalweg_config::model::StatsPage;
 
+use crate::format::whole_number;
 use crate::report::Filter;
 
 /// Longest text that is looked for in names.
@@ -155,6 +156,16 @@ fn part(text: &str) -> Option<String> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':');
     let text = &text.as_bytes()[..text.len().min(PART_MAX)];
     text.iter().all(|b| legal(*b)).then(|| text.iter().map(|b| char::from(*b)).collect())
+}
+
+/// The numbers of a row, as they stand behind `;row=`.
+pub fn write_row_id(out: &mut String, (proxy, kind, number): RowId) {
+    for (at, n) in [proxy, kind, number].into_iter().enumerate() {
+        if at > 0 {
+            out.push('.');
+        }
+        whole_number(out, u64::from(n));
+    }
 }
 
 fn row_id(text: &str) -> Option<RowId> {

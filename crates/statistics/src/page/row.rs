@@ -3,7 +3,7 @@
 use super::Context;
 use super::html::begin;
 use super::options::RowId;
-use super::words::{duration, escaped, time};
+use super::words::{duration, escaped, time, written};
 use crate::latency;
 use crate::report::{Filter, Part, Place, Walk};
 use crate::rows;
@@ -71,10 +71,10 @@ fn times(out: &mut String, context: &Context, place: Place) {
     }
     out.push_str("</tr></thead><tbody>\n");
     for (phase, sum) in sums.into_iter().filter(|(_, sum)| sum.count > 0) {
-        let (phase, streams, average) = (phase.name(), sum.count, time(sum.average_us()));
+        let (phase, streams, average) = (phase.name(), sum.count, written(time, sum.average_us()));
         out.push_str(&format!("<tr><th scope=\"row\">{phase}</th><td>{streams}</td><td>{average}</td>"));
         for (share, _) in latency::SHARES {
-            out.push_str(&format!("<td>{}</td>", time(sum.per_mille(share).unwrap_or(0))));
+            out.push_str(&format!("<td>{}</td>", written(time, sum.per_mille(share).unwrap_or(0))));
         }
         out.push_str("</tr>\n");
     }
@@ -98,7 +98,7 @@ fn past(out: &mut String, context: &Context, place: Place) {
     let now_ms = clock::now_ms();
     let mut became = rows::status(&backend.standing(server));
     for before in past.iter().rev() {
-        let ago = duration(now_ms.saturating_sub(before.until_ms) / 1000);
+        let ago = written(duration, now_ms.saturating_sub(before.until_ms) / 1000);
         let was = std::mem::replace(&mut became, rows::status(&before.standing));
         out.push_str(&format!("<tr><th scope=\"row\">{ago}</th><td>"));
         escaped(out, &was);

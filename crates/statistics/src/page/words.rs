@@ -1,7 +1,18 @@
 //! Figures and names as people read them.
 
+use std::fmt::Write as _;
+
+use crate::format::whole_number;
+
 /// Text in HTML, in an element or in an attribute with quotes.
 pub fn escaped(out: &mut String, text: &str) {
+    if text
+        .bytes()
+        .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\''))
+    {
+        out.push_str(text);
+        return;
+    }
     for character in text.chars() {
         match character {
             '&' => out.push_str("&amp;"),
@@ -16,41 +27,65 @@ pub fn escaped(out: &mut String, text: &str) {
     }
 }
 
+/// What one of the functions below writes of a number.
+pub fn written(write: fn(&mut String, u64), n: u64) -> String {
+    let mut text = String::new();
+    write(&mut text, n);
+    text
+}
+
 /// A count in few digits: `9999`, `12.3k`, `4.56M`.
-pub fn count(n: u64) -> String {
-    scaled(n, 10_000, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
+pub fn count(out: &mut String, n: u64) {
+    scaled(out, n, &["", "k", "M", "G", "T", "P", "E"]);
 }
 
 /// Bytes in few digits: `512 B`, `12.3 MB`.
-pub fn bytes(n: u64) -> String {
-    scaled(n, 10_000, 1000.0, &[" B", " kB", " MB", " GB", " TB", " PB", " EB"])
+pub fn bytes(out: &mut String, n: u64) {
+    scaled(out, n, &[" B", " kB", " MB", " GB", " TB", " PB", " EB"]);
 }
 
-fn scaled(n: u64, plain: u64, step: f64, units: &[&str]) -> String {
-    if n < plain {
-        return format!("{n}{}", units[0]);
+/// Below this a number is written as it is.
+const PLAIN: u64 = 10_000;
+
+fn scaled(out: &mut String, n: u64, units: &[&str]) {
+    if n < PLAIN {
+        whole_number(out, n);
+        out.push_str(units[0]);
+        return;
     }
     let mut value = n as f64;
     let mut unit = 0;
-    while value >= step && unit + 1 < units.len() {
-        value /= step;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
         unit += 1;
     }
-    format!("{}{}", three_digits(value), units[unit])
+    three_digits(out, value);
+    out.push_str(units[unit]);
 }
 
 /// Microseconds in few digits: `85 us`, `1.25 ms`, `3.10 s`.
-pub fn time(us: u64) -> String {
-    match us {
-        0..1000 => format!("{us} us"),
-        1000..1_000_000 => format!("{} ms", three_digits(us as f64 / 1e3)),
-        _ => format!("{} s", three_digits(us as f64 / 1e6)),
-    }
+pub fn time(out: &mut String, us: u64) {
+    let unit = match us {
+        0..1000 => {
+            whole_number(out, us);
+            " us"
+        }
+        1000..1_000_000 => {
+            three_digits(out, us as f64 / 1e3);
+            " ms"
+        }
+        _ => {
+            three_digits(out, us as f64 / 1e6);
+            " s"
+        }
+    };
+    out.push_str(unit);
 }
 
-fn three_digits(value: f64) -> String {
+fn three_digits(out: &mut String, value: f64) {
     let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.digits$}")
+    // Writing to a text does not fail.
+    _ = write!(out, "{value:.digits$}");
 }
 
 /// `1 thread`, `2 threads`.
@@ -60,12 +95,25 @@ pub fn counted(n: u64, what: &str) -> String {
 }
 
 /// Seconds in two units: `42 s`, `3 min 5 s`, `2 d 4 h`.
-pub fn duration(s: u64) -> String {
+pub fn duration(out: &mut String, s: u64) {
+    let mut part = |n: u64, unit: &str| {
+        whole_number(out, n);
+        out.push_str(unit);
+    };
     match s {
-        0..60 => format!("{s} s"),
-        60..3600 => format!("{} min {} s", s / 60, s % 60),
-        3600..86_400 => format!("{} h {} min", s / 3600, s % 3600 / 60),
-        _ => format!("{} d {} h", s / 86_400, s % 86_400 / 3600),
+        0..60 => part(s, " s"),
+        60..3600 => {
+            part(s / 60, " min ");
+            part(s % 60, " s");
+        }
+        3600..86_400 => {
+            part(s / 3600, " h ");
+            part(s % 3600 / 60, " min");
+        }
+        _ => {
+            part(s / 86_400, " d ");
+            part(s % 86_400 / 3600, " h");
+        }
     }
 }
 
@@ -78,18 +126,16 @@ mod tests {
         for (n, text) in
             [(0, "0"), (9999, "9999"), (12_345, "12.3k"), (1_000_000, "1.00M"), (123_456_789, "123M")]
         {
-            assert_eq!(count(n), text);
+            assert_eq!(written(count, n), text);
         }
-        assert_eq!(count(u64::MAX), "18.4E");
-        assert_eq!(bytes(12_345_678), "12.3 MB");
-        assert_eq!(
-            (time(999), time(1250), time(45_678), time(3_100_000)),
-            ("999 us".into(), "1.25 ms".into(), "45.7 ms".into(), "3.10 s".into())
-        );
-        assert_eq!(
-            (duration(59), duration(61), duration(90_000)),
-            ("59 s".into(), "1 min 1 s".into(), "1 d 1 h".into())
-        );
+        assert_eq!(written(count, u64::MAX), "18.4E");
+        assert_eq!(written(bytes, 12_345_678), "12.3 MB");
+        for (us, text) in [(999, "999 us"), (1250, "1.25 ms"), (45_678, "45.7 ms"), (3_100_000, "3.10 s")] {
+            assert_eq!(written(time, us), text);
+        }
+        for (s, text) in [(59, "59 s"), (61, "1 min 1 s"), (3661, "1 h 1 min"), (90_000, "1 d 1 h")] {
+            assert_eq!(written(duration, s), text);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod notation;
 mod query;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use thalweg_config::model::Proxy;
 use thalweg_proxy::Instance;
@@ -340,8 +340,9 @@ impl Exposition {
             self.notation.label(&mut labels, "desc", description);
         }
         let is_http = crate::stat::is_http(proxy);
-        let mut samples: Vec<Sample> = Vec::new();
-        for metric in metrics_of(row.kind) {
+        let metrics = metrics_of(row.kind);
+        let mut samples: Vec<Sample> = Vec::with_capacity(metrics.len() + extra_of(row.kind).len());
+        for metric in metrics {
             let shown = is_http || !metric.name.starts_with("http_");
             samples.push(if shown { sample(row, metric.column, metric.form) } else { Sample::None });
         }
@@ -362,7 +363,7 @@ impl Exposition {
             self.stage = if self.wanted.latency { self.latency_of(0) } else { Stage::Tables };
             return;
         };
-        let metrics: Vec<&Metric> = metrics_of(of).collect();
+        let metrics = metrics_of(of);
         let next_kind = Stage::Writing { kind: kind + 1, metric: 0, line: 0 };
         let of_module = metric.checked_sub(metrics.len()).filter(|_| self.wanted.extra);
         let of_module = of_module.and_then(|nth| extra_of(of).nth(nth)).map(|at| &EXTRA[at]);
@@ -494,20 +495,19 @@ impl Line {
     }
 }
 
-fn metrics_of(kind: RowKind) -> impl Iterator<Item = &'static Metric> {
-    let letter = match kind {
-        RowKind::Frontend => 'F',
-        RowKind::Listener => 'L',
-        RowKind::Backend => 'B',
-        RowKind::Server => 'S',
-    };
-    METRICS.iter().filter(move |metric| metric.scopes.contains(letter))
+/// The metrics that rows of this kind have.
+fn metrics_of(kind: RowKind) -> &'static [&'static Metric] {
+    /// By the number of the kind.
+    static OF_KINDS: LazyLock<[Vec<&Metric>; 4]> = LazyLock::new(|| {
+        ['F', 'B', 'S', 'L'].map(|letter| METRICS.iter().filter(|m| m.scopes.contains(letter)).collect())
+    });
+    &OF_KINDS[kind as usize]
 }
 
 /// The state that a row's status stands for.
 fn state_of(row: &Row) -> Option<&'static str> {
     let Some(Value::Str(status)) = &row.values[const { at("status") }] else { return None };
-    Some(match (row.kind, status.as_str()) {
+    Some(match (row.kind, &**status) {
         (RowKind::Frontend, "STOP") => "DOWN",
         (RowKind::Frontend, _) => "UP",
         (RowKind::Listener, status) => {

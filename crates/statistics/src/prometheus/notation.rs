@@ -7,6 +7,9 @@ use super::Sample;
 use super::metrics::Nature;
 use crate::format::{json_string, whole_number};
 
+/// Room for what usually is in a line beside its name and the labels that all lines of its object have.
+const LINE_REST: usize = 64;
+
 /// What is written.
 #[derive(Debug)]
 pub enum Notation {
@@ -111,6 +114,7 @@ impl Notation {
             // What is not known is not told to collectors.
             (_, Sample::None | Sample::At(_)) | (Notation::Otlp(_), Sample::Nan) => {}
             (Notation::Text, _) => {
+                out.reserve(name.len() + labels.len() + LINE_REST);
                 out.push_str(name);
                 let mut separator = '{';
                 if !labels.is_empty() {
