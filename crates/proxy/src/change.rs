@@ -22,7 +22,8 @@ use thalweg_sys::process::give_way;
 
 use crate::backend::{Backend, Common};
 use crate::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};
-use crate::instance::{Instance, Live, Stopping};
+use crate::instance::{Instance, Live};
+use crate::stopping::Stopping;
 use crate::worker::{self, Worker};
 
 static SETTLE: Kind = Kind::new("former-snapshots");

@@ -24,6 +24,7 @@ use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
 use crate::resolvers::SectionCounts;
 use crate::spans::Unsent;
+use crate::stopping::Stopping;
 use crate::stream::service::Service;
 use crate::traces::Tracing;
 
@@ -32,18 +33,6 @@ const SMALL: usize = 1000;
 
 /// So many servers may come or go at least, one by one, before rows are made for those that there are: that looks at all of them.
 const FEW_IN_ROWS: usize = 256;
-
-/// How far the process is on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Stopping {
-    /// Serving.
-    No = 0,
-    /// No new connections; those in progress finish.
-    Soft = 1,
-    /// Now.
-    Hard = 2,
-}
 
 /// Numbers of streams that a thread takes at once, so that streams need not count together.
 pub const STREAM_BLOCK: u32 = 4096;
@@ -665,11 +654,7 @@ impl Live {
     /// How far the process is on its way out.
     #[inline]
     pub fn stopping(&self) -> Stopping {
-        match self.stopping.load(Ordering::Relaxed) {
-            0 => Stopping::No,
-            1 => Stopping::Soft,
-            _ => Stopping::Hard,
-        }
+        Stopping::of_number(self.stopping.load(Ordering::Relaxed))
     }
 
     /// When the stop began, in milliseconds of the loop's clock; 0 before.

@@ -29,6 +29,7 @@ pub mod reload;
 pub mod resolvers;
 mod sessions;
 pub mod spans;
+mod stopping;
 pub mod stream;
 pub mod tables;
 pub mod traces;
@@ -41,7 +42,8 @@ use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, Reason, kill};
 
 pub use backend::restore::saved_states;
-pub use instance::{Instance, Live, Stopping};
+pub use instance::{Instance, Live};
+pub use stopping::Stopping;
 use worker::Thread;
 
 /// A listening socket for one thread.

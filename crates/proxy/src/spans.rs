@@ -14,7 +14,7 @@ use thalweg_sample::facts::{Termination, Timers};
 use thalweg_shared::{AtomicU32, Ordering};
 
 use crate::counters::counter::Counter;
-use crate::instance::Stopping;
+use crate::stopping::Stopping;
 use crate::stream::Stream;
 use crate::stream::ending::Cause;
 use crate::worker::Thread;

@@ -24,10 +24,11 @@ use crate::backend::descriptors::Descriptors;
 use crate::backend::pool::Pools;
 use crate::connection::tls::RecordLimits;
 use crate::counters::{Counters, Kept, OfServer, PastSecond, Present, Rate, ThreadCounters};
-use crate::instance::{Instance, Lent, Live, STREAM_BLOCK, Stopping};
+use crate::instance::{Instance, Lent, Live, STREAM_BLOCK};
 pub use crate::sessions::SessionEntry;
 use crate::sessions::SessionList;
 use crate::spans::Spans;
+use crate::stopping::Stopping;
 use crate::stream::StreamState;
 use crate::stream::entry::Entries;
 

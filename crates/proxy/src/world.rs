@@ -14,7 +14,8 @@ use thalweg_shared::{Ordering, RwLock};
 use thalweg_tls::live::TokenCertificate;
 
 use crate::counters::sum;
-use crate::instance::{Instance, Stopping};
+use crate::instance::Instance;
+use crate::stopping::Stopping;
 use crate::worker::Worker;
 
 fn proxy(config: &Config, id: ProxyId) -> &model::Proxy {

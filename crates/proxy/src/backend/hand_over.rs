@@ -7,13 +7,13 @@
 use std::task::Poll;
 
 use thalweg_config::model::Reuse;
-use thalweg_live::answer::{self, Wakes};
-use thalweg_runtime::{Kind, Reason, TaskId, current_task, run_on, spawn, thread_index, timer};
+use thalweg_live::answer;
+use thalweg_runtime::{Kind, current_task, run_on, spawn, thread_index, timer};
 
+use super::asking::Asking;
 use super::connect::{ServerConn, Target, ends};
 use super::key::ConnectionKey;
 use super::seats::Seat;
-use super::shared::Arriving;
 use crate::connection::transport::Detached;
 use crate::worker;
 
@@ -66,15 +66,6 @@ async fn ask(owner: usize, wanted: Wanted) -> Option<Given> {
     std::future::poll_fn(|_| answer.take().map_or(Poll::Pending, Poll::Ready)).await
 }
 
-/// The task that asked.
-pub(super) struct Asking(pub TaskId);
-
-impl Wakes for Asking {
-    fn wake(&self) {
-        self.0.wake(Reason::MESSAGE);
-    }
-}
-
 /// The answer on its way: whoever asked hears of it however the owner's task ends.
 pub struct Reply {
     /// Where it was asked.
@@ -87,9 +78,9 @@ impl Reply {
         self.reply.give(given);
     }
 
-    /// Brings a connection to the thread that asked for it.
-    pub fn bring(self, connection: Arriving) {
-        run_on(self.thread, move || self.give(connection.arrive().then_some(Given::Arrived)));
+    /// Brings a connection to the thread that asked for it: `arrive` puts it into the pool there, and tells whether it could.
+    pub fn bring(self, arrive: impl FnOnce() -> bool + Send + 'static) {
+        run_on(self.thread, move || self.give(arrive().then_some(Given::Arrived)));
     }
 }
 

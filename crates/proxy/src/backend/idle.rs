@@ -7,7 +7,8 @@ use thalweg_runtime::timer::{self, timeout_at};
 use thalweg_runtime::{Kind, clock, spawn};
 
 use super::connect::ServerConn;
-use super::pool::{Demand, IdlePool};
+use super::demand::Demand;
+use super::pool::IdlePool;
 use super::seats::Seat;
 use crate::connection::body::BodyReader;
 use crate::connection::line::Line;

@@ -2,8 +2,11 @@
 
 mod adaptive;
 pub mod algorithm;
+mod asking;
 pub mod assign;
 pub mod connect;
+pub mod connect_error;
+mod demand;
 pub(crate) mod descriptors;
 mod drain;
 mod follow;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use thalweg_runtime::clock;
 
 use super::connect::ServerConn;
+use super::demand::Demand;
 use super::descriptors::Shortage;
 use super::hand_over::Reply;
 use super::key::ConnectionKey;
@@ -19,19 +20,6 @@ use super::shelf::{Shared, Shelf};
 use crate::counters::{Counters, Kept, OfServer};
 use crate::plant::bug;
 use crate::worker::{Thread, Worker};
-
-/// How many connections to a server a thread has in use, and how many it needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Demand {
-    /// In use by other streams.
-    pub others: usize,
-    /// Needed at once, as estimated from what was in use lately.
-    pub needed: usize,
-    /// Kept beyond that in any case (`pool-low-conn`).
-    pub low: usize,
-    /// Of descriptors.
-    pub shortage: Shortage,
-}
 
 /// The idle connections of the servers of a thread, by flat number. A pool is made when its server has its first, and goes when nobody
 /// knows the server any more.

@@ -13,8 +13,9 @@ use thalweg_live::answer;
 use thalweg_runtime::{Reason, TaskId, current_task, run_on, timer};
 use thalweg_shared::{AtomicU32, Mutex, MutexGuard};
 
-use super::connect::{ConnectError, Target};
-use super::hand_over::Asking;
+use super::asking::Asking;
+use super::connect::Target;
+use super::connect_error::ConnectError;
 use crate::worker;
 
 /// The seats of one server.

@@ -16,16 +16,16 @@ use thalweg_h2::error::ErrorCode;
 use thalweg_runtime::{Kind, clock, spawn, timer};
 use thalweg_sample::facts::Endpoint;
 
+use super::demand::Demand;
 use super::descriptors::Shortage;
 use super::hand_over::Reply;
 use super::key::ConnectionKey;
-use super::pool::Demand;
 use super::seats::Seat;
 use super::shelf::{Shared, Ticket};
 use crate::connection::mux::{self, Carrier, Counted, IdlePing, Moving, Mux, MuxStream, Owner, Step};
 use crate::connection::port::Port;
 use crate::frontend::listener::Admission;
-use crate::instance::Stopping;
+use crate::stopping::Stopping;
 use crate::worker::{self, Thread, Worker};
 
 static CONNECTION: Kind = Kind::new("h2-server");
@@ -392,7 +392,8 @@ impl Kept {
         let Traits { key, ends, moves, attached } = &self.traits;
         let traits = Traits { key: key.as_deref().cloned(), ends: *ends, moves: *moves, attached: *attached };
         let (admission, seat) = (self.admission.take(), self.seat.take());
-        reply.bring(Arriving { moving, of: self.of, traits, requests, admission, seat });
+        let arriving = Arriving { moving, of: self.of, traits, requests, admission, seat };
+        reply.bring(move || arriving.arrive());
     }
 }
 

@@ -11,7 +11,7 @@ use thalweg_runtime::{Kind, clock, run_on, spawn, timer};
 use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64};
 
 use super::Backend;
-use crate::instance::Stopping;
+use crate::stopping::Stopping;
 use crate::worker::{self, Thread, Worker};
 
 static SLOWSTART: Kind = Kind::new("slowstart");

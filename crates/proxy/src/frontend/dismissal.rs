@@ -3,7 +3,7 @@
 
 use thalweg_runtime::clock;
 
-use crate::instance::Stopping;
+use crate::stopping::Stopping;
 use crate::worker::Worker;
 
 impl Worker {

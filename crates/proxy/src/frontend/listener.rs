@@ -18,8 +18,9 @@ use thalweg_runtime::{
 
 use super::session;
 use crate::gate::Gate;
-use crate::instance::{Live, Stopping};
+use crate::instance::Live;
 use crate::rate::RateGate;
+use crate::stopping::Stopping;
 use crate::worker::{self, Thread, Worker};
 
 static ACCEPT: Kind = Kind::new("accept");

@@ -20,7 +20,7 @@ use crate::backend::connect::{LineValues, Target};
 use crate::backend::key::ConnectionKey;
 use crate::backend::{reach, shared};
 use crate::connection::port::Port;
-use crate::instance::Stopping;
+use crate::stopping::Stopping;
 use crate::worker::{Thread, Worker};
 
 static DIALER: Kind = Kind::new("rhttp");

@@ -16,7 +16,7 @@ use super::{ClientSession, Framed};
 use crate::connection::line::Line;
 use crate::connection::mux::{self, Carrier, Counted, IdlePing, MuxStream, Opened, Owner, Step};
 use crate::connection::port::Port;
-use crate::instance::Stopping;
+use crate::stopping::Stopping;
 use crate::stream::ending::Cause;
 use crate::stream::{After, StreamState};
 use crate::stream::{finish, http, track};

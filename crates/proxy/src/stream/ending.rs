@@ -8,7 +8,7 @@ use thalweg_config::model::{RetryOn, ServerId};
 
 use super::reply::Answer;
 use super::{After, Stop, Stream, StreamState};
-use crate::backend::connect::ConnectError;
+use crate::backend::connect_error::ConnectError;
 use crate::counters::{Counter, Counters};
 use crate::worker::Worker;
 

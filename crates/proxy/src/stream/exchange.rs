@@ -35,9 +35,9 @@ use crate::connection::body::{Delimiter, Form};
 use crate::connection::line::Line;
 use crate::connection::mux::NoHead;
 use crate::connection::port::{Cut, RECV_MAX};
-use crate::instance::Stopping;
 use crate::plant::bug;
 use crate::refused::{Fault, Side};
+use crate::stopping::Stopping;
 use crate::traces::Way;
 
 /// How long the last bytes of a request that was answered early may take to leave, in milliseconds.

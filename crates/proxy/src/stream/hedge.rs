@@ -18,7 +18,8 @@ use super::exchange::{self, HeadEnd, Wanted, is_idempotent};
 use super::pump::Pump;
 use super::{Stream, stick};
 use crate::backend::assign::{self, Choice};
-use crate::backend::connect::{ConnectError, ServerConn};
+use crate::backend::connect::ServerConn;
+use crate::backend::connect_error::ConnectError;
 use crate::backend::health::observe::{Seen, observe_failure};
 
 /// No such moment.

@@ -24,7 +24,7 @@ use crate::backend::connect::ServerConn;
 use crate::connection::body::BodyReader;
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
-use crate::instance::Stopping;
+use crate::stopping::Stopping;
 use crate::traces;
 use crate::worker::Worker;
 

@@ -12,7 +12,7 @@ use super::pump::Pump;
 use super::relay::{RelayEnd, relay};
 use super::{After, Stream, finish, reply, rules, shut_check};
 use crate::backend::connect::ServerConn;
-use crate::instance::Stopping;
+use crate::stopping::Stopping;
 
 /// Sends the head that agrees to it, and relays. `up` begins with what is left of the request's body.
 pub async fn tunnel(stream: &mut Stream<'_>, conn: &mut ServerConn, up: Pump) -> After {

@@ -1,21 +1,31 @@
 //! The task that checks a server.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use thalweg_check::{Passed, Status, Verdict};
 use thalweg_config::model::{LogLevel, Proxy, ProxyId, Server, ServerId, Shared};
-use thalweg_runtime::timer;
-use thalweg_runtime::{clock, pool, spawn};
+use thalweg_runtime::{Kind, clock, pool, spawn, timer};
 
 use super::super::standing::Operation;
 use super::super::{Backend, track};
-use super::observe::{self, Hurry};
+use super::hurry::{self, Hurry};
+use super::report::What;
 use super::tell::{Before, reason, status, tell};
-use super::{CHECK, CROWDED_PAUSE_MS, RUNNING, What};
-use crate::instance::Stopping;
+use crate::stopping::Stopping;
 use crate::traces;
 use crate::worker::{Thread, Worker};
+
+static CHECK: Kind = Kind::new("health-check");
+
+/// Pause before looking again whether a check may start (`tune.max-checks-per-thread`), in milliseconds.
+const CROWDED_PAUSE_MS: u64 = 10;
+
+thread_local! {
+    /// Checks in progress on this thread.
+    static RUNNING: Cell<u32> = const { Cell::new(0) };
+}
 
 /// One of the two tasks that a server may have, for as long as it is in the configuration: for its checks, and for its agent.
 pub(super) struct Checks {
@@ -81,7 +91,7 @@ impl Checks {
         let mut start_ms = timer::deadline_in(delay_ms);
         let hurry = self.hurry();
         loop {
-            start_ms = observe::due(hurry.as_deref(), start_ms).await;
+            start_ms = hurry::due(hurry.as_deref(), start_ms).await;
             while self.own.live.stopping() == Stopping::No && self.is_crowded() {
                 timer::sleep(CROWDED_PAUSE_MS).await;
             }

@@ -5,7 +5,8 @@
 //! - [`agent`]: what an agent's words do.
 //! - [`converse`]: one check over a connection.
 //! - [`external`]: one check by a program.
-//! - [`observe`]: what traffic says of a server.
+//! - [`observe`]: what traffic says of a server, and [`hurry`] how that brings a check forward.
+//! - [`report`]: what was found out, as the statistics show it.
 //! - [`evaluate`]: what the texts of a check are computed from.
 //! - [`tell`]: the lines about servers that change.
 
@@ -14,58 +15,27 @@ mod checker;
 mod converse;
 mod evaluate;
 mod external;
+mod hurry;
 pub mod observe;
+mod report;
 mod reuse;
 mod tell;
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::PoisonError;
 
-use thalweg_check::{Health, Initial, Passed, Status, Verdict};
+use thalweg_check::{Health, Initial};
 use thalweg_config::model::{CheckConfig, InitState, ProxyId, Server, ServerId, Shared};
-use thalweg_runtime::Kind;
 use thalweg_shared::Mutex;
 
+pub use report::{CheckReport, What};
 pub use tell::say;
 pub(crate) use tell::{Before, tell, title};
 
 use self::checker::Checks;
-use self::observe::Observed;
+use self::hurry::Observed;
 use super::Backend;
 use crate::worker::Worker;
-
-static CHECK: Kind = Kind::new("health-check");
-
-/// Pause before looking again whether a check may start (`tune.max-checks-per-thread`), in milliseconds.
-const CROWDED_PAUSE_MS: u64 = 10;
-
-thread_local! {
-    /// Checks in progress on this thread.
-    static RUNNING: Cell<u32> = const { Cell::new(0) };
-}
-
-/// What is known of a server's health, as the statistics show it.
-#[derive(Clone, Debug, Default)]
-pub struct CheckReport {
-    /// What the last check found out.
-    pub verdict: Verdict,
-    /// How long it took, in milliseconds; `None` before the first.
-    pub duration_ms: Option<u64>,
-    /// One is in progress.
-    pub running: bool,
-    /// Checks that failed while the server was up (`chkfail`).
-    pub failures: u64,
-}
-
-/// Which of a server's checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// `check`: whether it works.
-    Health,
-    /// `agent-check`: what its agent says.
-    Agent,
-}
 
 /// What was found out about a server, as far as it has checks. The locks are taken by checks and by those who look, never by
 /// traffic.
@@ -180,22 +150,4 @@ pub(crate) fn start_server(worker: &Worker, proxy: ProxyId, server: &Shared<Serv
 /// The shortest time between two of a server's first checks, in milliseconds; `None` without checks.
 pub(crate) fn smallest_interval(server: &Server) -> Option<u64> {
     kinds(server).map(|(_, inter)| inter).min()
-}
-
-impl CheckReport {
-    /// `srv_check_result` of `show servers state`: 0 unknown, 2 failed, 3 passed, 4 conditionally.
-    pub fn result_number(&self) -> u8 {
-        match self.verdict.status.passed() {
-            _ if self.verdict.status == Status::Initializing => 0,
-            Passed::No => 2,
-            Passed::Yes => 3,
-            Passed::Conditionally => 4,
-        }
-    }
-
-    /// `check_status`: `L7OK`, `INI`; `* ` before it while a check runs.
-    pub fn status_word(&self) -> String {
-        let mark = if self.running { "* " } else { "" };
-        format!("{mark}{}", self.verdict.status.word())
-    }
 }

@@ -1,18 +1,13 @@
 //! Traffic that tells of a server's health (manual: `observe`, `error-limit`, `on-error`): errors in a row count like a failed
 //! check, and bring the next check forward.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
-
 use thalweg_check::{Status, Verdict};
 use thalweg_config::model::{ObserveLayer, OnError, Proxy, ProxyId, Server};
-use thalweg_runtime::{Reason, TaskId, clock, current_task, timer};
-use thalweg_shared::{AtomicU32, AtomicU64, Mutex};
 
-use super::What;
 use super::checker::Checker;
+use super::report::What;
 use crate::backend::assign;
-use crate::backend::connect::ConnectError;
+use crate::backend::connect_error::ConnectError;
 use crate::backend::outliers::Failure;
 use crate::worker::{self, Worker};
 
@@ -64,73 +59,6 @@ impl Seen {
     }
 }
 
-/// What traffic said of a server that is observed.
-#[derive(Default)]
-pub(super) struct Observed {
-    /// Errors in a row.
-    errors: AtomicU32,
-    /// How often they were as many as are allowed (`hanafail`).
-    alarms: AtomicU64,
-    /// Its checks, while there are any.
-    hurry: Mutex<Option<Arc<Hurry>>>,
-}
-
-impl Observed {
-    /// From now on it is about another server.
-    pub(super) fn begin(&self) {
-        self.errors.store(0, Ordering::Relaxed);
-        self.alarms.store(0, Ordering::Relaxed);
-        *self.hurry.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    /// How often errors were too many.
-    pub(super) fn alarms(&self) -> u64 {
-        self.alarms.load(Ordering::Relaxed)
-    }
-
-    /// The calling task is that of the checks.
-    pub(super) fn hear(&self) -> Arc<Hurry> {
-        let hurry = Arc::new(Hurry { due_ms: AtomicU64::new(0), task: current_task() });
-        *self.hurry.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&hurry));
-        hurry
-    }
-}
-
-/// Brings the next check forward.
-pub(super) struct Hurry {
-    /// When it is due, in milliseconds of the clock; 0 for when it would be anyway.
-    due_ms: AtomicU64,
-    /// The task of the checks.
-    task: TaskId,
-}
-
-impl Hurry {
-    fn ask(&self, due_ms: u64) {
-        self.due_ms.store(due_ms.max(1), Ordering::SeqCst);
-        self.task.wake(Reason::OTHER);
-    }
-}
-
-/// Waits until a check is due: at `start_ms`, or earlier if traffic asks for it. Returns when it was due.
-pub(super) async fn due(hurry: Option<&Hurry>, mut start_ms: u64) -> u64 {
-    let Some(hurry) = hurry else {
-        timer::sleep_until(start_ms).await;
-        return start_ms;
-    };
-    std::future::poll_fn(|_| {
-        let asked = hurry.due_ms.swap(0, Ordering::SeqCst);
-        if asked != 0 {
-            start_ms = start_ms.min(asked);
-        }
-        if clock::now_ms() >= start_ms {
-            return std::task::Poll::Ready(start_ms);
-        }
-        timer::want(start_ms);
-        std::task::Poll::Pending
-    })
-    .await
-}
-
 /// Tells what a stream found out about a server.
 #[inline]
 pub fn observe(worker: &Worker, proxy: ProxyId, server: &Server, seen: Seen) {
@@ -155,20 +83,9 @@ fn note(worker: &Worker, proxy: ProxyId, server: &Server, layer: ObserveLayer, s
     // Without checks nobody would bring it back.
     let Some(check) = server.check.as_deref() else { return };
     let Some(found) = seen.judge(layer) else { return };
-    let Some(error) = found else {
-        // Written only where there is something to forget.
-        if observed.errors.load(Ordering::Relaxed) != 0 {
-            observed.errors.store(0, Ordering::Relaxed);
-        }
-        return;
-    };
+    let Some(error) = found else { return observed.forget_errors() };
     let rare = server.rare();
-    let errors = observed.errors.fetch_add(1, Ordering::Relaxed) + 1;
-    if errors < rare.error_limit.unwrap_or(ERROR_LIMIT) {
-        return;
-    }
-    observed.errors.store(0, Ordering::Relaxed);
-    observed.alarms.fetch_add(1, Ordering::Relaxed);
+    let Some(errors) = observed.count_error(rare.error_limit.unwrap_or(ERROR_LIMIT)) else { return };
     let blow = match rare.on_error {
         OnError::FastInter => None,
         OnError::FailCheck => Some(None),
@@ -182,10 +99,7 @@ fn note(worker: &Worker, proxy: ProxyId, server: &Server, layer: ObserveLayer, s
         let checker = Checker { worker, proxy, server: server.id, what: What::Health };
         checker.conclude_analysis(verdict, failures_left);
     }
-    let hurry = observed.hurry.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    if let Some(hurry) = hurry {
-        hurry.ask(clock::now_ms() + u64::from(check.fastinter_ms.unwrap_or(check.inter_ms)));
-    }
+    observed.hurry_up(u64::from(check.fastinter_ms.unwrap_or(check.inter_ms)));
 }
 
 /// Errors in a row that are too many, where no line says.
