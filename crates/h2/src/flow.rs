@@ -60,6 +60,12 @@ impl ReceiveWindow {
         ReceiveWindow { left: i64::from(size), size, consumed: 0 }
     }
 
+    /// Whether so many octets may arrive.
+    #[inline]
+    pub fn has_room(&self, octets: usize) -> bool {
+        self.left >= octets as i64
+    }
+
     /// Octets arrived. None may do so always, also where [`ReceiveWindow::shrink`] left less than none (RFC 9113 section 6.9.1).
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use crate::message::{Malformed, Message, Scratch};
 use crate::settings::{Change, Settings};
 
 pub use send::OpenError;
-use stream::{Direction, Reset, Stream, Streams};
+use stream::{Direction, NotAnnounced, Reset, Stream, Streams};
 
 /// Which end of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

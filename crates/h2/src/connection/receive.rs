@@ -209,6 +209,48 @@ impl Connection {
 
     // ---- DATA ----
 
+    /// A DATA frame that is there as a whole, without padding, of a stream that takes it: nearly all are like that. `None`, and nothing
+    /// is changed, for any other.
+    #[inline]
+    fn usual_data(
+        &mut self,
+        header: &Header,
+        rest: &[u8],
+        now_ms: u64,
+        handler: &mut impl Handler,
+    ) -> Option<usize> {
+        let payload = rest.get(..header.len)?;
+        let end = header.has(flag::END_STREAM);
+        let stream = self.streams.get_mut(header.stream)?;
+        let takes_it = stream.incoming == Direction::Body && !stream.bodiless;
+        let fits = self.receive.has_room(payload.len()) && stream.receive.has_room(payload.len());
+        if payload.is_empty() || header.has(flag::PADDED) || !takes_it || !fits {
+            return None;
+        }
+        stream.expected = stream.expected_behind(payload.len(), end).ok()?;
+        // There is room.
+        let _ = (self.receive.take(payload.len()), stream.receive.take(payload.len()));
+        stream.unconsumed += payload.len();
+        if end {
+            stream.incoming = Direction::Ended;
+        }
+        self.grow_window();
+        self.turn.0 -= 1;
+        if payload.len() < SMALL_DATA && !end && !self.pace.small(now_ms) {
+            self.turn.0 = 0;
+        }
+        handler.on(Event::Data { stream: header.stream, data: payload, end });
+        Some(HEADER_LEN + header.len)
+    }
+
+    /// Makes the window of the connection what it is to be, once something came.
+    #[inline]
+    fn grow_window(&mut self) {
+        if let Some(more) = self.receive.grow_to(self.config.window) {
+            frame::put_window_update(&mut self.output, 0, more);
+        }
+    }
+
     fn data_begins(
         &mut self,
         header: &Header,
@@ -216,6 +258,9 @@ impl Connection {
         now_ms: u64,
         handler: &mut impl Handler,
     ) -> Result<usize, Failure> {
+        if let Some(used) = self.usual_data(header, rest, now_ms, handler) {
+            return Ok(used);
+        }
         self.on_stream(header)?;
         self.turn.0 -= 1;
         let id = header.stream;
@@ -233,9 +278,7 @@ impl Connection {
             return Err(Failure::UnexpectedFrame);
         }
         self.receive.take(header.len).map_err(|_| Failure::FlowControl)?;
-        if let Some(more) = self.receive.grow_to(self.config.window) {
-            frame::put_window_update(&mut self.output, 0, more);
-        }
+        self.grow_window();
         let end = header.has(flag::END_STREAM);
         if left == 0 && !end {
             self.budget.pay(Abuse::EmptyData, now_ms)?;
@@ -271,15 +314,12 @@ impl Connection {
     /// What a message announced and what it delivers must be the same (rule R2); known before the first octet is told.
     fn is_as_announced(&mut self, id: u32, octets: usize, end: bool) -> bool {
         let Some(stream) = self.streams.get_mut(id) else { return false };
-        match &mut stream.expected {
-            Some(expected) => match expected.checked_sub(octets as u64) {
-                Some(left) => {
-                    *expected = left;
-                    !end || left == 0
-                }
-                None => false,
-            },
-            None => true,
+        match stream.expected_behind(octets, end) {
+            Ok(expected) => {
+                stream.expected = expected;
+                true
+            }
+            Err(NotAnnounced) => false,
         }
     }
 

@@ -38,7 +38,24 @@ pub struct Stream {
     pub blocked: bool,
 }
 
+/// More data than a message announced, or its end before that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnnounced;
+
 impl Stream {
+    /// What is still expected behind so many octets, if anything was announced.
+    ///
+    /// # Errors
+    /// [`NotAnnounced`].
+    #[inline]
+    pub fn expected_behind(&self, octets: usize, end: bool) -> Result<Option<u64>, NotAnnounced> {
+        let Some(expected) = self.expected else { return Ok(None) };
+        match expected.checked_sub(octets as u64) {
+            Some(left) if !end || left == 0 => Ok(Some(left)),
+            _ => Err(NotAnnounced),
+        }
+    }
+
     /// Both directions ended.
     pub fn is_over(&self) -> bool {
         self.incoming == Direction::Ended && self.outgoing == Direction::Ended

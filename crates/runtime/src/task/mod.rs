@@ -71,7 +71,10 @@ impl TaskId {
     #[inline]
     #[track_caller]
     pub fn wake_local(self, reason: Reason) {
-        crate::scheduler::wake(self, reason, Location::caller());
+        // Who waits for nothing has nobody to wake, which is asked for each frame that comes.
+        if self != TaskId::NONE {
+            crate::scheduler::wake(self, reason, Location::caller());
+        }
     }
 }
 
