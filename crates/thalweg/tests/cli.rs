@@ -751,7 +751,7 @@ fn pools_show_what_connections_take() {
 #[test]
 fn long_answers_are_made_in_many_turns() {
     const SERVERS: usize = 2000;
-    /// Turns take half a millisecond, and as much more as a piece takes that is sent, which is a few where nothing is optimised.
+    /// Turns take a tenth of a millisecond, and as much more as a piece takes that is sent, which is a few where nothing is optimised.
     const TURN_MAX_NS: u64 = 20_000_000;
     let backend = format!("backend be\n  server-template s {SERVERS} 127.0.0.1:9 disabled\n");
     let setup = Setup::http(&format!("frontend fe\n  bind <@fe>\n{backend}")).threads(1);
