@@ -430,10 +430,11 @@ impl Transfer {
             return self.copy(rx, tx, limit);
         }
         let polled = self.splice_through(rx, tx, limit);
-        if let Some(rest) = rest
-            && !matches!(polled, Poll::Ready(Err(_)))
-        {
-            self.leave_pipe(rest)?;
+        match (rest, &polled) {
+            // Nothing moves any more, and others need no pipe of their own while this is not dropped.
+            (_, Poll::Ready(Err(_))) => self.give_up_pipe(),
+            (Some(rest), _) => self.leave_pipe(rest)?,
+            (None, _) => {}
         }
         polled
     }
@@ -523,14 +524,18 @@ impl Transfer {
         self.spliced += moved as u64;
         Ok(sent)
     }
+
+    /// Gives the pipe back. One with bytes in it must not be reused: it is closed, and they are lost.
+    fn give_up_pipe(&mut self) {
+        if let (0, Some(pipe)) = (self.in_pipe, self.pipe.take()) {
+            pipe.give_back();
+        }
+    }
 }
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        // A pipe with bytes in it must not be reused.
-        if let (0, Some(pipe)) = (self.in_pipe, self.pipe.take()) {
-            pipe.give_back();
-        }
+        self.give_up_pipe();
     }
 }
 

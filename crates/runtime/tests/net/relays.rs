@@ -123,6 +123,29 @@ each_driver!(a_failure_names_its_side, || async {
     }
 });
 
+// Who is told of a failure may take a while to drop what failed: threads would have more and more pipes by that.
+each_driver!(what_failed_holds_no_pipe, || async {
+    let pipes = || {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap();
+        let links = open.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+        links.filter(|link| link.to_string_lossy().starts_with("pipe:")).count()
+    };
+    let before = pipes();
+    let mut failed = Vec::new();
+    for _ in 0..100 {
+        let (mut sender, mut rx) = tcp_pair().await;
+        let (mut tx, reader) = tcp_pair().await;
+        sender.set_linger_rst();
+        drop(sender);
+        let mut transfer = Transfer::new(TransferMode::Auto);
+        std::future::poll_fn(|_| transfer.poll(&mut rx, &mut tx, 100)).await.unwrap_err();
+        failed.push((transfer, rx, tx, reader));
+    }
+    // Other tests have some.
+    let now = pipes();
+    assert!(now < before + 100, "{now} ends of pipes, {before} before");
+});
+
 // The rest of a body may be short, but what comes in small pieces is copied from then on.
 each_driver!(small_pieces_are_not_worth_a_pipe, || async {
     let (mut sender, mut rx) = tcp_pair().await;
