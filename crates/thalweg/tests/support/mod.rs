@@ -523,9 +523,15 @@ impl Proxy {
         open.len() - pipes.min(2 * self.threads().unwrap_or(1))
     }
 
+    /// But for the pipes that it was born with: those of whoever runs the tests.
     fn open_files(&self) -> Vec<PathBuf> {
-        let open = fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap();
-        open.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok()).collect()
+        let files = |process: &str| -> Vec<PathBuf> {
+            let open = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+            open.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok()).collect()
+        };
+        let own = files("self");
+        let is_inherited = |file: &PathBuf| own.contains(file) && file.to_string_lossy().starts_with("pipe:");
+        files(&self.id().to_string()).into_iter().filter(|file| !is_inherited(file)).collect()
     }
 
     /// A column of a row of `show stat`, which is named by its proxy and itself: `be,s1`. The CLI listens on `cli`.
