@@ -130,7 +130,7 @@ impl Drop for Held<'_> {
         let mut control = self.0.lock();
         let control = &mut *control;
         control.holders -= 1;
-        control.forget_left();
+        self.0.forget_left(control);
         if control.holders == 0 && std::mem::take(&mut control.is_late) {
             self.0.changed_plan(control);
         }
@@ -225,7 +225,21 @@ impl Control {
         if std::mem::take(&mut self.has_left) {
             let servers = &self.servers;
             self.order.retain(|&server| servers[server as usize].exists);
+            give_room_back(&mut self.order);
         }
+    }
+
+    /// Frees what is kept for numbers behind the last server. Not with ranks: each number that ever had one has to lose it.
+    fn forget_numbers(&mut self) {
+        while self.servers.pop_if(|last| !last.exists).is_some() {}
+        give_room_back(&mut self.servers);
+    }
+}
+
+/// Frees memory of a list that was much longer. Half of it is left free, so that servers that come and go do not move it each time.
+fn give_room_back<T>(list: &mut Vec<T>) {
+    if list.len() < list.capacity() / 4 {
+        list.shrink_to(2 * list.len());
     }
 }
 
@@ -416,9 +430,16 @@ impl Balancer {
             control.has_left = true;
         }
         if control.holders == 0 {
-            control.forget_left();
+            self.forget_left(control);
         }
         self.changed_plan(control);
+    }
+
+    fn forget_left(&self, control: &mut Control) {
+        control.forget_left();
+        if self.tournament.get().is_none() {
+            control.forget_numbers();
+        }
     }
 
     /// The configuration says something else of a server; what was said of it at run time stays.

@@ -22,9 +22,14 @@ use crate::plant::bug;
 use crate::worker::{Thread, Worker};
 
 /// The idle connections of the servers of a thread, by flat number. A pool is made when its server has its first, and goes when nobody
-/// knows the server any more.
+/// knows the server any more. Numbers can be high although few servers are there, so that places are made for neighbours at a time.
 #[derive(Default)]
-pub(crate) struct Pools(RefCell<Vec<Option<Rc<Pool>>>>);
+pub(crate) struct Pools(RefCell<Vec<Option<Box<Neighbours>>>>);
+
+/// Those of servers whose numbers are next to each other.
+type Neighbours = [Option<Rc<Pool>>; NEIGHBOURS];
+
+const NEIGHBOURS: usize = 64;
 
 /// Those of one server, with the counters that tell others of them.
 pub(crate) struct Pool {
@@ -36,7 +41,7 @@ impl Pools {
     /// The pool of a server, if there is one.
     #[inline]
     pub fn get(&self, server: usize) -> Option<Rc<Pool>> {
-        self.0.borrow().get(server)?.clone()
+        self.0.borrow().get(server / NEIGHBOURS)?.as_ref()?[server % NEIGHBOURS].clone()
     }
 
     /// The same, made if there is none.
@@ -49,23 +54,39 @@ impl Pools {
     fn make(&self, server: usize, counters: Kept) -> Rc<Pool> {
         let pool = Rc::new(Pool { idle: RefCell::default(), counters });
         let mut all = self.0.borrow_mut();
-        if all.len() <= server {
-            all.resize_with(server + 1, || None);
+        let at = server / NEIGHBOURS;
+        if all.len() <= at {
+            all.resize_with(at + 1, || None);
         }
-        all[server] = Some(Rc::clone(&pool));
+        let places = all[at].get_or_insert_with(|| Box::new([const { None }; NEIGHBOURS]));
+        places[server % NEIGHBOURS] = Some(Rc::clone(&pool));
         pool
     }
 
     /// Those in which there is something to look after.
     pub fn due(&self) -> Vec<Rc<Pool>> {
         let is_due = |pool: &&Rc<Pool>| pool.idle.borrow().purge_due().is_some();
-        self.0.borrow().iter().flatten().filter(is_due).cloned().collect()
+        self.0
+            .borrow()
+            .iter()
+            .flatten()
+            .flat_map(|places| places.iter().flatten())
+            .filter(is_due)
+            .cloned()
+            .collect()
     }
 
     /// Nobody knows the server any more.
     pub fn forget(&self, server: usize) {
         let mut all = self.0.borrow_mut();
-        let gone = all.get_mut(server).and_then(Option::take);
+        let neighbours = all.get_mut(server / NEIGHBOURS);
+        let gone = neighbours.and_then(|places| {
+            let gone = places.as_mut()?[server % NEIGHBOURS].take();
+            if places.as_ref()?.iter().all(Option::is_none) {
+                *places = None;
+            }
+            gone
+        });
         if gone.is_some() {
             while all.pop_if(|last| last.is_none()).is_some() {}
             // Half of it is left free, so that numbers that come and go do not move it each time.
