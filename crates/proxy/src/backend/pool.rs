@@ -24,7 +24,11 @@ use crate::worker::{Thread, Worker};
 /// The idle connections of the servers of a thread, by flat number. A pool is made when its server has its first, and goes when nobody
 /// knows the server any more. Numbers can be high although few servers are there, so that places are made for neighbours at a time.
 #[derive(Default)]
-pub(crate) struct Pools(RefCell<Vec<Option<Box<Neighbours>>>>);
+pub(crate) struct Pools {
+    all: RefCell<Vec<Option<Box<Neighbours>>>>,
+    /// Room for those that are looked after, who mostly are few: it is used again each time.
+    due: Cell<Vec<Rc<Pool>>>,
+}
 
 /// Those of servers whose numbers are next to each other.
 type Neighbours = [Option<Rc<Pool>>; NEIGHBOURS];
@@ -41,7 +45,7 @@ impl Pools {
     /// The pool of a server, if there is one.
     #[inline]
     pub fn get(&self, server: usize) -> Option<Rc<Pool>> {
-        self.0.borrow().get(server / NEIGHBOURS)?.as_ref()?[server % NEIGHBOURS].clone()
+        self.all.borrow().get(server / NEIGHBOURS)?.as_ref()?[server % NEIGHBOURS].clone()
     }
 
     /// The same, made if there is none.
@@ -53,7 +57,7 @@ impl Pools {
     #[cold]
     fn make(&self, server: usize, counters: Kept) -> Rc<Pool> {
         let pool = Rc::new(Pool { idle: RefCell::default(), counters });
-        let mut all = self.0.borrow_mut();
+        let mut all = self.all.borrow_mut();
         let at = server / NEIGHBOURS;
         if all.len() <= at {
             all.resize_with(at + 1, || None);
@@ -63,22 +67,24 @@ impl Pools {
         pool
     }
 
-    /// Those in which there is something to look after.
-    pub fn due(&self) -> Vec<Rc<Pool>> {
+    /// Calls `f` with each in which there is something to look after. It may look for other pools.
+    fn each_due(&self, mut f: impl FnMut(&Pool)) {
         let is_due = |pool: &&Rc<Pool>| pool.idle.borrow().purge_due().is_some();
-        self.0
-            .borrow()
-            .iter()
-            .flatten()
-            .flat_map(|places| places.iter().flatten())
-            .filter(is_due)
-            .cloned()
-            .collect()
+        let mut due = self.due.take();
+        let places = self.all.borrow();
+        due.extend(
+            places.iter().flatten().flat_map(|places| places.iter().flatten()).filter(is_due).cloned(),
+        );
+        drop(places);
+        due.drain(..).for_each(|pool| f(&pool));
+        if due.capacity() <= NEIGHBOURS {
+            self.due.set(due);
+        }
     }
 
     /// Nobody knows the server any more.
     pub fn forget(&self, server: usize) {
-        let mut all = self.0.borrow_mut();
+        let mut all = self.all.borrow_mut();
         let neighbours = all.get_mut(server / NEIGHBOURS);
         let gone = neighbours.and_then(|places| {
             let gone = places.as_mut()?[server % NEIGHBOURS].take();
@@ -153,9 +159,7 @@ impl Thread {
 
     /// Runs `f` with each pool in which there is something to look after, and this thread's counters of its server.
     pub(crate) fn each_pool(&self, mut f: impl FnMut(&Counters, &mut IdlePool)) {
-        for pool in self.pools.due() {
-            pool.with(|pool, counters| f(counters, pool));
-        }
+        self.pools.each_due(|pool| pool.with(|pool, counters| f(counters, pool)));
     }
 
     /// Closes every idle server connection.
