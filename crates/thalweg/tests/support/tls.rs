@@ -123,12 +123,14 @@ pub struct Session {
     plain: Vec<u8>,
     /// How much was in each record that came.
     pub records: Vec<usize>,
+    /// How often the peer changed its key.
+    pub key_updates: usize,
 }
 
 impl Session {
     fn new(connected: Connected) -> Session {
         let Connected { connection, facts, rest, early } = connected;
-        Session { connection, facts, raw: rest, plain: early, records: Vec::new() }
+        Session { connection, facts, raw: rest, plain: early, records: Vec::new(), key_updates: 0 }
     }
 
     pub fn seal(&mut self, plain: &[u8]) -> Vec<u8> {
@@ -155,9 +157,13 @@ impl Session {
     fn open(&mut self) -> Result<(), Failure> {
         let mut at = 0;
         while let Some(opened) = self.connection.open(&mut self.raw[at..])? {
-            if let Event::Data(range) = opened.event {
-                self.records.push(range.len());
-                self.plain.extend_from_slice(&self.raw[at..][range]);
+            match opened.event {
+                Event::Data(range) => {
+                    self.records.push(range.len());
+                    self.plain.extend_from_slice(&self.raw[at..][range]);
+                }
+                Event::KeyUpdate => self.key_updates += 1,
+                Event::Nothing | Event::Closed => {}
             }
             at += opened.consumed;
             if at == self.raw.len() || self.connection.is_closed() {

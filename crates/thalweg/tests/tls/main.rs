@@ -1,6 +1,7 @@
 //! TLS end to end, on both sides: handshakes, records, names, certificates, ends, and what peers do wrong.
 
 mod counted;
+mod keys;
 mod live;
 mod misbehaved;
 mod servers;

@@ -268,18 +268,23 @@ impl Connection {
             Peer::Server(kernel) => kernel.update_rx_secret(),
         };
         *rx = Key::new(version, update.map_err(|error| Failure::of(error, None))?)?;
-        if requested && !self.reply.has_update { self.renew() } else { Ok(()) }
+        if requested && !self.reply.has_update { self.renew(false) } else { Ok(()) }
     }
 
     /// Makes a new key for what we send, and lets the peer know with the next bytes that go out. Only TLS 1.3 can; the keys
     /// are renewed by themselves before they have protected as much as they may.
     pub fn refresh(&mut self) -> Result<(), Failure> {
-        if self.agreed()?.tx.is_tls13() { self.renew() } else { Err(Failure::Exhausted) }
+        if self.agreed()?.tx.is_tls13() { self.renew(false) } else { Err(Failure::Exhausted) }
     }
 
-    /// Tells the peer that the next record has another key, and makes it. The peer is not asked to do the same.
-    fn renew(&mut self) -> Result<(), Failure> {
-        self.queue(content::HANDSHAKE, &[KEY_UPDATE, 0, 0, 1, 0])?;
+    /// As [`Connection::refresh`], and asks the peer for the same.
+    pub fn refresh_both(&mut self) -> Result<(), Failure> {
+        if self.agreed()?.tx.is_tls13() { self.renew(true) } else { Err(Failure::Exhausted) }
+    }
+
+    /// Tells the peer that the next record has another key, and makes it; `asks` it to do the same.
+    fn renew(&mut self, asks: bool) -> Result<(), Failure> {
+        self.queue(content::HANDSHAKE, &[KEY_UPDATE, 0, 0, 1, asks.into()])?;
         self.reply.has_update = true;
         let version = self.version;
         let Agreed { tx, peer, .. } = self.agreed()?;
@@ -350,7 +355,7 @@ impl Connection {
             && tx.is_nearly_used_up()
             && !self.has_reply()
         {
-            self.renew()?;
+            self.renew(false)?;
         }
         if self.has_reply() {
             sealed.written = self.reply(out);
