@@ -17,8 +17,11 @@ fn main() {
         [algorithm, numbers @ ..] => (algorithm, numbers),
         [] => return usage(),
     };
-    let Some(algorithm) = Algorithm::by_name(algorithm) else {
-        return eprintln!("'{algorithm}' is not an algorithm that goes by servers alone");
+    let hashing = || (algorithm == "consistent").then_some(Algorithm::Consistent);
+    let Some(algorithm) = Algorithm::by_name(algorithm).or_else(hashing) else {
+        return eprintln!(
+            "'{algorithm}' is neither 'consistent' nor an algorithm that goes by servers alone"
+        );
     };
     let numbers: Vec<u32> = numbers.iter().filter_map(|number| number.parse().ok()).collect();
     let (servers, requests, threads) = match numbers[..] {
@@ -43,12 +46,13 @@ fn usage() {
 /// What one thread does.
 fn choose(balancer: &Balancer, algorithm: Algorithm, requests: u32, mut random: u64) {
     let counts = algorithm.traits().goes_by_load;
+    let key = |random: u64| (algorithm == Algorithm::Consistent).then_some((random >> 32) as u32);
     let (mut view, mut under_way) = (View::default(), VecDeque::with_capacity(AT_ONCE + 1));
     for number in 0..requests {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let now_us = i64::from(number) * 10;
         let cx = PickContext { servers: &NeverFull, avoid: None, random, now_us };
-        let Some(server) = balancer.pick(&mut view, None, &cx) else { return };
+        let Some(server) = balancer.pick(&mut view, key(random), &cx) else { return };
         if counts {
             balancer.conn_started(server);
         }

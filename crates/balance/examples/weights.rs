@@ -1,28 +1,35 @@
 //! Changes weights at run time and chooses a server after each change, for `perf stat -e instructions:u`: what a change costs.
 //!
-//!     weights <algorithm> <servers> <changes>
+//!     weights <algorithm> <servers> <changes> [<weight>]
 
 use thalweg_balance::*;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [algorithm, servers, changes] = &words[..] else {
-        eprintln!("usage: weights <algorithm> <servers> <changes>");
-        return;
+    let (algorithm, servers, changes, weight) = match &words[..] {
+        [algorithm, servers, changes] => (algorithm, servers, changes, "100"),
+        [algorithm, servers, changes, weight] => (algorithm, servers, changes, weight.as_str()),
+        _ => return eprintln!("usage: weights <algorithm> <servers> <changes> [<weight>]"),
     };
-    let Some(algorithm) = Algorithm::by_name(algorithm) else {
-        return eprintln!("'{algorithm}' is not an algorithm that goes by servers alone");
+    let hashing = || (algorithm == "consistent").then_some(Algorithm::Consistent);
+    let Some(algorithm) = Algorithm::by_name(algorithm).or_else(hashing) else {
+        return eprintln!(
+            "'{algorithm}' is neither 'consistent' nor an algorithm that goes by servers alone"
+        );
     };
-    let (Ok(servers), Ok(changes)) = (servers.parse::<u32>(), changes.parse::<u32>()) else {
-        return eprintln!("the number of servers and of changes");
+    let number = |word: &str| word.parse::<u32>().ok().filter(|&number| number > 0);
+    let (Some(servers), Some(changes), Some(weight)) = (number(servers), number(changes), number(weight))
+    else {
+        return eprintln!("the numbers of servers and of changes, and a weight");
     };
-    let specs: Vec<_> = (1..=servers).map(|uid| ServerSpec::new(uid, 100)).collect();
+    let specs: Vec<_> = (1..=servers).map(|uid| ServerSpec::new(uid, weight)).collect();
     let balancer = Balancer::new(Settings { algorithm, ..Settings::default() }, &specs);
     let mut view = View::default();
     for change in 0..changes {
-        balancer.set_weight(ServerIndex(change % servers), 50 + change % 100);
+        balancer.set_weight(ServerIndex(change % servers), weight.div_ceil(2) + change % weight);
         let cx = PickContext { servers: &NeverFull, avoid: None, random: u64::from(change), now_us: 0 };
-        if balancer.pick(&mut view, None, &cx).is_none() {
+        let key = (algorithm == Algorithm::Consistent).then_some(change.wrapping_mul(0x9e37_79b9));
+        if balancer.pick(&mut view, key, &cx).is_none() {
             return;
         }
     }

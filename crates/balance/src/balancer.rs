@@ -679,7 +679,9 @@ impl Balancer {
         // Where there is none, or this server is not in it, there is nothing to change.
         let Some(plan) = &control.plan else { return true };
         let Some(place) = plan.seats.place(server.0) else { return true };
-        let change = NewWeight { balancer: self, seats: &plan.seats, place, server: server.0, weight };
+        let status = &control.servers[server.0 as usize];
+        let change =
+            NewWeight { balancer: self, seats: &plan.seats, place, server: server.0, status, weight };
         let stays = plan.method.reweigh(&change);
         if stays {
             plan.seats.reweigh(place, weight);

@@ -37,9 +37,13 @@ impl Client<'_> {
     }
 
     fn pick(&mut self) -> usize {
+        self.pick_for(None)
+    }
+
+    fn pick_for(&mut self, key: Option<u32>) -> usize {
         let random = self.dice.roll() << 24 ^ self.dice.roll();
         let cx = PickContext { servers: &NeverFull, avoid: None, random, now_us: 0 };
-        self.balancer.pick(&mut self.view, None, &cx).expect("a server").0 as usize
+        self.balancer.pick(&mut self.view, key, &cx).expect("a server").0 as usize
     }
 
     /// How often each of so many servers is chosen.
@@ -185,6 +189,40 @@ fn many_servers_cost_a_change_little() {
         }
         assert!(began.elapsed() < Duration::from_secs(10), "{algorithm:?}: {:?}", began.elapsed());
     }
+}
+
+/// A ring in which weights changed while keys were looked up sends them where one of these weights does.
+#[test]
+fn keys_go_where_the_weights_of_now_say() {
+    let mut dice = Dice(5);
+    let mut weights = [3, 1, 7, 20, 2, 5];
+    let changed = balancer(Algorithm::Consistent, &weights);
+    let mut client = Client::new(&changed);
+    for _ in 0..300 {
+        let server = dice.below(6) as usize;
+        weights[server] = 1 + dice.below(20);
+        changed.set_weight(ServerIndex(server as u32), weights[server]);
+        let made = balancer(Algorithm::Consistent, &weights);
+        let mut other = Client::new(&made);
+        for _ in 0..100 {
+            let key = Some(dice.roll() as u32);
+            assert_eq!(client.pick_for(key), other.pick_for(key), "{key:?} of {weights:?}");
+        }
+    }
+}
+
+/// With 10,000 servers on the circle: what moves are the points of one. Circles made anew took hundreds of times as long.
+#[test]
+fn a_weight_on_the_circle_costs_its_points() {
+    const SERVERS: u32 = 10_000;
+    let balancer = balancer(Algorithm::Consistent, &[1; SERVERS as usize]);
+    let mut client = Client::new(&balancer);
+    let began = Instant::now();
+    for change in 0..2 * SERVERS {
+        balancer.set_weight(ServerIndex(change / 2 * 7919 % SERVERS), 2 - change % 2);
+        client.pick_for(Some(change.wrapping_mul(0x9e37_79b9)));
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 /// Threads take turns while weights change; when they no longer do, each turn is given once.

@@ -194,6 +194,7 @@ pub(crate) struct NewWeight<'a> {
     pub seats: &'a Arc<Seats>,
     pub place: usize,
     pub server: u32,
+    pub status: &'a Status,
     /// In 16ths, above 0.
     pub weight: u32,
 }
