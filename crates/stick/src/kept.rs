@@ -15,10 +15,9 @@
 //! Lengths and numbers are those of the peers protocol, other words are little-endian. A block can be read without those before
 //! it, but for the numbers of entries that are gone. What is read is checked as what peers say is.
 
-use std::collections::HashMap;
-
 use xxhash_rust::xxh64::xxh64;
 
+use crate::by_number::ByNumber;
 use crate::entry::GONE;
 use crate::layout::header;
 use crate::peers::entry::{Definition, Heard, Incoming, Told, put_definition, put_entry};
@@ -224,10 +223,10 @@ pub enum Outcome {
 #[derive(Default)]
 pub struct Reader {
     /// By table and number there, the entry here and what its key hashes to.
-    entries: HashMap<(usize, u32), (u32, u64)>,
+    entries: ByNumber<(u32, u64)>,
     /// By table and entry here, the number there that was the last to say something of it. A key may have moved to another number: what
     /// becomes of its former one is nothing to the entry then.
-    owners: HashMap<(usize, u32), u32>,
+    owners: ByNumber<u32>,
     incoming: Incoming,
 }
 
@@ -281,7 +280,7 @@ impl Reader {
         };
         self.incoming.read(input.counted()?, definition, heard)?;
         let hash = table.hash(table.spec().key.key(self.incoming.key())?);
-        if self.entries.get(&place).is_some_and(|(_, other)| *other != hash) {
+        if self.entries.get(place).is_some_and(|(_, other)| other != hash) {
             self.forget(place, table);
         }
         let left_ms = u32::try_from(left_ms.saturating_sub(age_ms)).unwrap_or(u32::MAX);
@@ -303,12 +302,12 @@ impl Reader {
 
     /// The entry that was written with a number is none any more.
     fn forget(&mut self, place: (usize, u32), table: &Table) {
-        let Some((at, _)) = self.entries.remove(&place) else { return };
+        let Some((at, _)) = self.entries.remove(place) else { return };
         let (table_number, number) = place;
-        if self.owners.get(&(table_number, at)) == Some(&number)
+        if self.owners.get((table_number, at)) == Some(number)
             && let Some(entry) = table.entry_at(at)
         {
-            self.owners.remove(&(table_number, at));
+            self.owners.remove((table_number, at));
             table.remove(entry);
         }
     }

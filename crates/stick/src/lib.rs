@@ -39,6 +39,7 @@
 
 mod arena;
 pub mod bucket;
+mod by_number;
 mod changed;
 pub mod data;
 mod entry;
