@@ -22,7 +22,7 @@ use crate::counters::{Counters, Peaks, ServerRows, ThreadCounters, TlsPeaks, pea
 use crate::gate::Gate;
 use crate::rate::{RateGate, Sampled};
 use crate::refused::LastRefused;
-use crate::resolvers::SectionCounts;
+use crate::resolvers::counts::SectionCounts;
 use crate::spans::Unsent;
 use crate::stopping::Stopping;
 use crate::stream::service::Service;

@@ -23,7 +23,9 @@ pub mod reach;
 pub mod refused;
 pub mod resolved;
 pub(crate) mod restore;
+mod seating;
 pub mod seats;
+pub mod service;
 pub mod shared;
 pub(crate) mod shelf;
 pub(crate) mod sockets;
@@ -46,10 +48,9 @@ use thalweg_runtime::{Reason, TaskId};
 use thalweg_shared::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 
 use seats::Seats;
+use service::{Service, UpTime};
 use standing::Standing;
 use state::ServerState;
-
-use crate::operator::{Service, UpTime};
 
 /// See the module's documentation. The way of one or more snapshots to it, which keeps what their servers have.
 pub struct Backend {

@@ -7,16 +7,9 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::task::Poll;
 
-use thalweg_live::answer;
-use thalweg_runtime::{Reason, TaskId, current_task, run_on, timer};
+use thalweg_runtime::{Reason, TaskId, current_task};
 use thalweg_shared::{AtomicU32, Mutex, MutexGuard};
-
-use super::asking::Asking;
-use super::connect::Target;
-use super::connect_error::ConnectError;
-use crate::worker;
 
 /// The seats of one server.
 #[derive(Default)]
@@ -45,7 +38,7 @@ fn remove(tasks: &mut Vec<TaskId>, task: TaskId) {
 
 impl Seats {
     /// One of `limit` seats, of which 0 is any number of.
-    fn take(self: &Arc<Seats>, limit: u32) -> Option<Seat> {
+    pub(super) fn take(self: &Arc<Seats>, limit: u32) -> Option<Seat> {
         let one_more = |taken: u32| (limit == 0 || taken < limit).then_some(taken + 1);
         let taken = self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
         taken.is_ok().then(|| Seat(Arc::clone(self)))
@@ -96,10 +89,10 @@ impl Drop for Told {
 }
 
 /// The current task among those that wait.
-struct Waiting<'a>(&'a Seats, TaskId);
+pub(super) struct Waiting<'a>(&'a Seats, TaskId);
 
 impl Waiting<'_> {
-    fn begin(seats: &Seats) -> Waiting<'_> {
+    pub(super) fn begin(seats: &Seats) -> Waiting<'_> {
         let task = current_task();
         seats.change_waiting(|waiting| waiting.push(task));
         wake_all(&seats.keepers);
@@ -111,51 +104,6 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.change_waiting(|waiting| remove(waiting, self.1));
     }
-}
-
-impl Target<'_> {
-    /// The seat of a new connection, for which it waits up to `timeout_ms`.
-    pub(super) async fn seat(&self, timeout_ms: Option<u64>) -> Result<Option<Seat>, ConnectError> {
-        let (worker, backend) = (self.worker, self.worker.backend(self.proxy.id));
-        let seats = backend.seats(self.server.id);
-        let take = || seats.take(backend.maxconn(self.server.id));
-        if let Some(seat) = take() {
-            return Ok(Some(seat));
-        }
-        let waiting = Waiting::begin(&seats);
-        let index = worker.instance.server_index(self.proxy.id, self.server.id);
-        worker.with_known_pool(index, |pool, _| pool.close_one());
-        let deadline = timeout_ms.map(timer::deadline_in);
-        let mut others = (0..worker.instance.threads.len()).filter(|thread| *thread != worker.thread);
-        let found = async {
-            loop {
-                if let Some(seat) = take() {
-                    return seat;
-                }
-                match others.next() {
-                    Some(other) if worker.instance.servers.of(index, other).idle_connections.get() > 0 => {
-                        close_one_on(other, index).await;
-                    }
-                    Some(_) => {}
-                    None => return std::future::poll_fn(|_| take().map_or(Poll::Pending, Poll::Ready)).await,
-                }
-            }
-        };
-        let found = timer::timeout_at(deadline, found).await;
-        drop(waiting);
-        found.map(Some).map_err(|_elapsed| ConnectError::NoSeat)
-    }
-}
-
-/// Has a thread close an idle connection to the server of that flat number, and waits until it looked.
-async fn close_one_on(thread: usize, server: usize) {
-    let (answer, reply) = answer::ask(Asking(current_task()));
-    run_on(thread, move || {
-        let closed =
-            worker::current().and_then(|worker| worker.with_known_pool(server, |pool, _| pool.close_one()));
-        reply.give(closed.filter(|closed| *closed));
-    });
-    std::future::poll_fn(|_| answer.take().map_or(Poll::Pending, |_: Option<bool>| Poll::Ready(()))).await;
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use super::seats::Seat;
 use super::shelf::{Shared, Ticket};
 use crate::connection::mux::{self, Carrier, Counted, IdlePing, Moving, Mux, MuxStream, Owner, Step};
 use crate::connection::port::Port;
-use crate::frontend::listener::Admission;
+use crate::frontend::admission::Admission;
 use crate::stopping::Stopping;
 use crate::worker::{self, Thread, Worker};
 

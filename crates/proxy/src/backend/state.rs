@@ -15,9 +15,9 @@ use super::adaptive::Adaptive;
 use super::health::Reports;
 use super::outliers::Watched;
 use super::seats::Seats;
+use super::service::Service;
 use super::standing::{Past, Standing};
 use super::transition::Transition;
-use crate::operator::Service;
 
 /// See the module's documentation.
 pub(crate) struct ServerState {

@@ -1,5 +1,6 @@
 //! The client's side: listeners and sessions.
 
+pub mod admission;
 mod dismissal;
 pub mod listener;
 mod private;

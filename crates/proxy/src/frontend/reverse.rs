@@ -14,7 +14,7 @@ use thalweg_runtime::{Class, Kind, Reason, SpawnOptions, TaskId, clock, current_
 use thalweg_sample::facts::{Attached, ListenerId, Session, StreamFacts};
 
 use super::ClientSession;
-use super::listener::Admission;
+use super::admission::Admission;
 use super::session;
 use crate::backend::connect::{LineValues, Target};
 use crate::backend::key::ConnectionKey;

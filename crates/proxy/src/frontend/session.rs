@@ -16,7 +16,7 @@ use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream};
 use thalweg_runtime::{Kind as TaskKind, clock, current_task, pool, spawn_with, timer, yield_now};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
-use super::listener::{Accepted, Admission};
+use super::admission::{Accepted, Admission};
 use super::streams::Parting;
 use super::{ClientSession, Framed, reverse, streams};
 use crate::connection::forerunner::{self, Forerunner};

@@ -5,59 +5,27 @@
 //! threads send it what they want: a stream whose rule resolves a name ([`resolve`]), an operator who gives a server another
 //! one ([`set_name`]).
 
+pub mod counts;
 mod line;
 mod section;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
-use thalweg_config::model::{Config, Global, ProxyId, Resolution, Server, ServerAddr};
-use thalweg_dns::{Families, Follow, Key, Name, Preference, Tally};
+use thalweg_config::model::{Global, ProxyId, Resolution, Server, ServerAddr};
+use thalweg_dns::{Families, Follow, Key, Name, Preference};
 use thalweg_rules::Wanted;
 use thalweg_runtime::net::{Datagram, DatagramOptions, SockAddr};
 use thalweg_runtime::{Reason, TaskId, current_task, run_on};
-use thalweg_shared::{AtomicU64, Mutex};
+use thalweg_shared::Mutex;
 
 use crate::instance::Instance;
 use crate::worker::{self, Worker};
 
 use section::Section;
 pub(crate) use section::Sections;
-
-/// What all threads see of a section: what its thread counted.
-pub struct SectionCounts {
-    tallies: Mutex<Box<[Tally]>>,
-    failures: AtomicU64,
-}
-
-impl SectionCounts {
-    /// Of each section, nothing yet.
-    pub(crate) fn of(config: &Config) -> Box<[SectionCounts]> {
-        let new = |name_servers: usize| SectionCounts {
-            tallies: Mutex::new(vec![Tally::default(); name_servers].into_boxed_slice()),
-            failures: AtomicU64::new(0),
-        };
-        config.resolvers.iter().map(|section| new(section.name_servers.len())).collect()
-    }
-
-    /// What was counted about each name server.
-    pub fn tallies(&self) -> Box<[Tally]> {
-        self.tallies.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Lookups that failed.
-    pub fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, tallies: &[Tally], failures: u64) {
-        self.tallies.lock().unwrap_or_else(PoisonError::into_inner).copy_from_slice(tallies);
-        self.failures.store(failures, Ordering::Relaxed);
-    }
-}
 
 /// The thread that a section belongs to.
 fn owner(section: usize, threads: usize) -> usize {

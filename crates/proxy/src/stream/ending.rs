@@ -6,7 +6,7 @@
 
 use thalweg_config::model::{RetryOn, ServerId};
 
-use super::reply::Answer;
+use super::answer::Answer;
 use super::{After, Stop, Stream, StreamState};
 use crate::backend::connect_error::ConnectError;
 use crate::counters::{Counter, Counters};

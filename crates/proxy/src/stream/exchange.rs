@@ -17,6 +17,7 @@ use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::timer;
 
+use super::answer::Answer;
 use super::attempt::{Engaged, note_stream};
 use super::deadline::{Expects, Overdue, Waits};
 use super::deliver::{Delivered, Maker, deliver, encode, filters, send_with, transfer_mode};
@@ -26,7 +27,9 @@ use super::hedge::Hedge;
 use super::pump::{Pump, PumpError};
 use super::rules::{self, Source};
 use super::tunnel::tunnel;
-use super::{After, Stop, Stream, cookie, early, finish, framed, reply, shut_check, stick, waiting};
+use super::{
+    After, Stop, Stream, captures, cookie, early, finish, framed, reply, shut_check, stick, waiting,
+};
 use crate::backend::assign;
 use crate::backend::connect::ServerConn;
 use crate::backend::health::observe::{Seen, observe, observe_failure};
@@ -108,7 +111,7 @@ pub async fn with_server<'a>(
     let counters = with.lease.counters();
     counters.requests.add(1);
     counters.response(status);
-    response_captures(http);
+    captures::of_response(http);
     if be.opts.checkcache && cookie::is_shared(http) {
         let kept = keep_server && leaves_connection(http, &up);
         keep_unwanted(http, conn, kept);
@@ -669,19 +672,6 @@ pub fn head_limit(bufsize: usize, maxrewrite: usize, head: usize, body: usize) -
     bufsize.saturating_sub(body).max(head + maxrewrite).min(bufsize)
 }
 
-fn response_captures(http: &mut Stream<'_>) {
-    let fe = http.frontend();
-    for (i, capture) in fe.response_captures.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {
-        if let Some(field) = http.state.response.find_all(&capture.name).last() {
-            http.state.facts.res_captures.set(i, field.value, capture.len as usize);
-        }
-    }
-    if let Some(capture) = &fe.cookie_capture {
-        http.state.facts.captured_set_cookie =
-            super::http::capture_cookie(&http.state.response, HeaderId::SetCookie, capture);
-    }
-}
-
 /// `http-response` rules of the backend, then of the frontend, as far as there are any.
 pub fn http_rules_on_responses<'a>(be: &'a Proxy, fe: &'a Proxy) -> impl Iterator<Item = &'a Ruleset> {
     let of_frontend = (be.id != fe.id).then_some(&*fe.rules.http_response);
@@ -738,7 +728,7 @@ async fn download<'a>(
             // Nothing was sent yet, so the client can still be told.
             http.end(Cause::BadFirstChunk);
             http.state.facts.timers.response_us = -1;
-            return reply::send(http, reply::Answer::Error(502)).await;
+            return reply::send(http, Answer::Error(502)).await;
         }
     }
     let kept = keep_server && up.is_done(http.client);

@@ -6,22 +6,23 @@ use std::rc::Rc;
 use thalweg_config::model::{LogStep, Mode, Proxy};
 use thalweg_h1::ParseErrorKind;
 use thalweg_h1::parse::{HeadParser, ParseOptions, Parsed};
+use thalweg_http::Method;
 use thalweg_http::semantics::{BodyLength, FramingPolicy, Strictness};
-use thalweg_http::{HeaderId, Method};
 use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, pool, timer};
 use thalweg_sample::acl::Verdict;
 use thalweg_sample::logformat::make_unique_id;
 
+use super::answer::Answer;
 use super::attempt::{Attempts, note_stream};
 use super::ending::Cause;
 use super::entry::unless_killed;
 use super::exchange::{self, Exchanged};
 use super::rules::{self, Begun, Passed, Source};
 use super::{
-    After, Stop, Stream, StreamState, early, finish, forwarded, reply, route, service, statistics, track,
-    waiting,
+    After, Stop, Stream, StreamState, captures, early, finish, forwarded, reply, route, service, statistics,
+    track, waiting,
 };
 use crate::backend::algorithm;
 use crate::connection::line::Line;
@@ -190,7 +191,7 @@ pub async fn serve_framed(
         }
         false => {
             worker.count_request(session.listener);
-            Err(http.stop_with(Cause::BadRequest, reply::Answer::Error(400)))
+            Err(http.stop_with(Cause::BadRequest, Answer::Error(400)))
         }
     };
     let after = live(&mut http, received).await;
@@ -356,7 +357,7 @@ impl<'a> Stream<'a> {
             self.log_step(LogStep::Accept);
         }
         self.log_step(LogStep::Request);
-        self.captures(fe);
+        captures::of_request(self, fe);
         if let Some(answer) = self.monitor(fe) {
             self.note_decision();
             return Err(Stop::Answer(answer));
@@ -465,7 +466,7 @@ impl<'a> Stream<'a> {
                 self.client.input = None;
                 self.client.body.begin_until_close();
                 self.note_request_line();
-                return Err(self.stop_with(Cause::BadRequest, reply::Answer::Error(status)));
+                return Err(self.stop_with(Cause::BadRequest, Answer::Error(status)));
             }
         }
         self.accept_head(&options);
@@ -544,26 +545,8 @@ impl<'a> Stream<'a> {
         self.state.facts.req_bytes_out += sent;
     }
 
-    fn captures(&mut self, fe: &Proxy) {
-        let n = fe.request_captures.len();
-        if n > 0 {
-            if self.state.upgraded.is_none() {
-                self.state.facts.req_captures.reset(n);
-            }
-            for (i, capture) in fe.request_captures.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {
-                if let Some(field) = self.state.request.find_all(&capture.name).last() {
-                    self.state.facts.req_captures.set(i, field.value, capture.len as usize);
-                }
-            }
-        }
-        self.state.facts.res_captures.reset(fe.response_captures.len());
-        if let Some(capture) = &fe.cookie_capture {
-            self.state.facts.captured_cookie = capture_cookie(&self.state.request, HeaderId::Cookie, capture);
-        }
-    }
-
     /// `monitor-uri` and `monitor fail`.
-    fn monitor(&mut self, fe: &'a Proxy) -> Option<reply::Answer<'a>> {
+    fn monitor(&mut self, fe: &'a Proxy) -> Option<Answer<'a>> {
         let uri = fe.monitor_uri.as_deref()?;
         let target = self.state.request.target();
         // A path is one in every form of the target; anything else is the target itself.
@@ -578,7 +561,7 @@ impl<'a> Stream<'a> {
         self.end(Cause::Monitored);
         // The requests of a monitor are never logged.
         self.state.facts.log_level = Some(255);
-        Some(reply::Answer::Error(if failed { 503 } else { 200 }))
+        Some(Answer::Error(if failed { 503 } else { 200 }))
     }
 
     /// Evaluates one ruleset on the request.
@@ -689,7 +672,7 @@ impl<'a> Stream<'a> {
             if let Some(prefix) = &server.rare().redir
                 && matches!(self.state.request.method(), Method::Get | Method::Head)
             {
-                let answer = reply::Answer::ServerRedirect(prefix);
+                let answer = Answer::ServerRedirect(prefix);
                 return Err(self.stop_with(Cause::RedirectedToServer, answer));
             }
             if let Some(target) = attempts.take_idle(self, server) {
@@ -724,19 +707,4 @@ pub fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 /// url_param`, which looks for its parameter in the body of a POST.
 fn buffers_requests(proxy: &Proxy) -> bool {
     proxy.opts.http_buffer_request || algorithm::looks_into_bodies(proxy)
-}
-
-/// The value to log of a captured cookie, `name=value`.
-pub fn capture_cookie(
-    head: &thalweg_http::Head,
-    id: HeaderId,
-    capture: &thalweg_config::model::CookieCapture,
-) -> Option<Vec<u8>> {
-    head.get_all(id).find_map(|field| {
-        field.value.split(|b| *b == b';').map(<[u8]>::trim_ascii).find_map(|pair| {
-            let rest = pair.strip_prefix(&*capture.name)?;
-            let matches = capture.prefix || rest.first() == Some(&b'=');
-            matches.then(|| pair[..pair.len().min(capture.len as usize)].to_vec())
-        })
-    })
 }

@@ -5,7 +5,9 @@
 //! server. [`pump`] and [`relay`] move bytes, [`waiting`] and [`deadline`] say how long to wait for whom, [`reply`] answers
 //! in the server's place, [`ending`] says what follows from what went wrong, [`finish`] counts and logs.
 
+pub mod answer;
 pub mod attempt;
+pub mod captures;
 pub mod cookie;
 pub mod deadline;
 pub mod deliver;
@@ -29,10 +31,12 @@ pub mod service;
 pub mod statistics;
 pub mod stay;
 pub mod stick;
+mod tally;
 pub mod tcp;
 pub mod track;
 pub mod tunnel;
 pub mod waiting;
+mod watch;
 
 use std::rc::Rc;
 
@@ -47,6 +51,7 @@ use thalweg_sample::facts::{self, Session, StreamFacts};
 
 use crate::connection::port::Port;
 use crate::frontend::ClientSession;
+use crate::stream::answer::Answer;
 use crate::stream::ending::Cause;
 use crate::stream::entry::Entry;
 use crate::stream::stay::Stay;
@@ -70,7 +75,7 @@ pub enum Stop<'a> {
     /// Answered, or nothing to answer: this becomes of the connection.
     Ended(After),
     /// To be answered like this.
-    Answer(reply::Answer<'a>),
+    Answer(Answer<'a>),
 }
 
 /// Everything that serves a stream needs, lent for its duration: one request and its response, or a TCP exchange.

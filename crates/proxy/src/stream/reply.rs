@@ -9,10 +9,11 @@ use thalweg_h1::parse::{HeadParser, ParseOptions};
 use thalweg_http::semantics::{BodyLength, RequestContext};
 use thalweg_http::{Head, HeaderId, Version};
 use thalweg_rules::reply::reply_for;
-use thalweg_rules::{Realm, Redirect, Reply};
+use thalweg_rules::{Realm, Reply};
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::timer;
 
+use super::answer::Answer;
 use super::deadline::Waits;
 use super::deliver::{Delivered, Maker, deliver, encode};
 use super::ending::{self, Cause};
@@ -21,20 +22,6 @@ use super::{After, Stream};
 use crate::connection::body::BodyError;
 use crate::connection::line::Line;
 use crate::connection::port::Port;
-
-/// What to answer.
-pub enum Answer<'a> {
-    /// The configured or built-in reply for a status.
-    Error(u16),
-    /// A reply from a rule.
-    Reply(&'a Reply),
-    /// A redirection; its variable parts are in the stream's effects.
-    Redirect(&'a Redirect),
-    /// A challenge for a user name and password.
-    Auth(&'a Realm),
-    /// `redir`: the same path on another host.
-    ServerRedirect(&'a str),
-}
 
 /// Bytes of an unwanted request body that are read and thrown away to keep the connection.
 const DRAIN_MAX: u64 = 1024 * 1024;

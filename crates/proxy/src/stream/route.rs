@@ -12,6 +12,7 @@ use thalweg_runtime::clock;
 use thalweg_sample::acl::Verdict;
 
 use super::stay::Stay;
+use super::watch::{announce, is_watched};
 use super::{Stream, cookie, stick};
 use crate::backend::algorithm::{Chooser, hasher};
 use crate::backend::assign::Choice;
@@ -189,19 +190,6 @@ fn balance_key(stream: &mut Stream<'_>, be: &Proxy) -> Option<u32> {
 /// Whether a rule applies, which it does without a condition.
 fn applies(stream: &mut Stream<'_>, condition: Option<&Arc<Condition>>) -> bool {
     condition.is_none_or(|condition| holds(stream, condition))
-}
-
-/// Whether somebody wants to know which rules are evaluated (`thalweg explain`).
-pub(super) fn is_watched(stream: &Stream<'_>) -> bool {
-    stream.worker.scratch.borrow().watch.is_some()
-}
-
-/// Tells whoever watches of something that decides where the stream goes.
-#[cold]
-pub(super) fn announce(stream: &Stream<'_>, ruleset: &'static str, target: &str, file: &str, line: u32) {
-    if let Some(watch) = &mut stream.worker.scratch.borrow_mut().watch {
-        watch.rule(ruleset, target, file, line);
-    }
 }
 
 fn holds(stream: &mut Stream<'_>, condition: &Condition) -> bool {

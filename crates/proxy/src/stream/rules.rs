@@ -15,10 +15,11 @@ use thalweg_runtime::{pool, timer};
 use thalweg_sample::Value;
 use thalweg_sample::context::{Ctx, Payload};
 
+use super::answer::Answer;
 use super::ending::{self, Cause};
-use super::reply::{self, Answer};
+use super::reply;
 use super::waiting::{self, More, Upward};
-use super::{After, Bodies, Stop, Stream, cookie, early, finish, limit, tcp};
+use super::{After, Bodies, Stop, Stream, cookie, early, finish, limit, tally};
 use crate::connection::body::Look;
 use crate::connection::port::Port;
 use crate::frontend::Framed;
@@ -476,9 +477,9 @@ async fn decided<'a>(
 /// What was received goes no further.
 fn forget(stream: &mut Stream<'_>, kind: Kind, source: &Source<'_>) {
     match (kind, source) {
-        (Kind::TcpRequest, _) if !stream.state.facts.is_http => tcp::count_unsent(stream),
+        (Kind::TcpRequest, _) if !stream.state.facts.is_http => tally::count_unsent(stream),
         (Kind::TcpResponse, Source::Server { port, .. }) if !stream.state.facts.is_http => {
-            tcp::count_held_response(stream, port);
+            tally::count_held_response(stream, port);
         }
         // These rules decide on bytes: the response is none yet.
         (Kind::TcpResponse, _) => {

@@ -5,18 +5,19 @@
 
 use std::task::Poll;
 
+use thalweg_config::model::{Proxy, StatsPage};
 use thalweg_h1::parse::ParseOptions;
 use thalweg_http::semantics::{BodyLength, Framing, parse_length};
 use thalweg_http::{Head, HeaderId, Method};
 use thalweg_rules::Kind;
 use thalweg_sample::facts::Responder;
 
+use super::answer::Answer;
 use super::deliver::{Delivered, Maker};
 use super::ending::Cause;
 use super::exchange;
-use super::reply::{self, Answer};
+use super::reply;
 use super::rules::{self, Source};
-use super::statistics::Page;
 use super::{After, Stop, Stream};
 use crate::connection::line::Line;
 pub use crate::connection::local::Body;
@@ -32,6 +33,17 @@ pub struct Request<'a> {
     pub body_is_complete: bool,
     /// For the statistics page: whose it is.
     pub page: Option<Page<'a>>,
+}
+
+/// What the statistics page needs to know beside the request.
+#[derive(Clone, Copy)]
+pub struct Page<'a> {
+    /// Whose page it is.
+    pub proxy: &'a Proxy,
+    /// How it is to be.
+    pub page: &'a StatsPage,
+    /// Servers may be changed (`stats admin`).
+    pub admin: bool,
 }
 
 /// A service of this process. One object serves all requests, on all threads.

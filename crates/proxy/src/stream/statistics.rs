@@ -8,24 +8,13 @@ use thalweg_http::Method;
 use thalweg_rules::Kind;
 use thalweg_sample::acl::Verdict;
 
+use super::answer::Answer;
 use super::ending::Cause;
-use super::reply::Answer;
-use super::service;
+use super::service::{self, Page};
 use super::{Stop, Stream};
 
 /// The name of the service.
 pub const SERVICE: &str = "stats";
-
-/// What the page needs to know beside the request.
-#[derive(Clone, Copy)]
-pub struct Page<'a> {
-    /// Whose page it is.
-    pub proxy: &'a Proxy,
-    /// How it is to be.
-    pub page: &'a StatsPage,
-    /// Servers may be changed (`stats admin`).
-    pub admin: bool,
-}
 
 /// Answers if the request is for the page of this proxy: then the stream is over.
 pub async fn serve<'a>(http: &mut Stream<'a>, proxy: &'a Proxy, page: &'a StatsPage) -> Result<(), Stop<'a>> {

@@ -15,7 +15,8 @@ use thalweg_sample::facts::TableId;
 use thalweg_sample::track::with_key;
 use thalweg_stick::{DataType, KeyType, ServerKey, Table, Values};
 
-use super::{Bodies, Stream, route};
+use super::watch::{announce, is_watched};
+use super::{Bodies, Stream};
 use crate::backend::Backend;
 use crate::connection::port::Port;
 
@@ -66,7 +67,7 @@ pub fn request(stream: &mut Stream<'_>, be: &Proxy, chosen: bool) -> Option<Serv
         if looks {
             let table = &stream.worker.tables[rule.table.0 as usize];
             wanted = server_of(stream, be, table, &key);
-            if route::is_watched(stream) {
+            if is_watched(stream) {
                 tell(stream, be, table, &key, wanted);
             }
         }
@@ -89,13 +90,7 @@ fn tell(stream: &Stream<'_>, be: &Proxy, table: &Table, key: &[u8], wanted: Opti
     };
     let server = wanted.and_then(|wanted| be.server(ServerId(wanted.0)));
     let says = server.map_or("names no server".to_owned(), |server| format!("names {}", server.name));
-    route::announce(
-        stream,
-        "stick",
-        &format!("{key} in table {} {says}", table.spec().name),
-        &be.file,
-        be.line,
-    );
+    announce(stream, "stick", &format!("{key} in table {} {says}", table.spec().name), &be.file, be.line);
 }
 
 /// The stream is connected to a server: the keys of its request are kept with it.

@@ -18,6 +18,7 @@ use super::finish;
 use super::pump::Pump;
 use super::relay::{RelayEnd, relay};
 use super::rules::{self, Passed, Source};
+use super::tally::{count_held_response, count_sent, count_unsent};
 use super::waiting::Upward;
 use super::{After, Stop, Stream, StreamState, route, shut_check, stick};
 use crate::backend::connect::ServerConn;
@@ -131,14 +132,6 @@ fn become_http<'a>(stream: &mut Stream<'a>, backend: Option<ProxyId>) -> Result<
         return Err(stream.stop(Cause::RejectedByRule));
     }
     Ok(TcpEnd::BecameHttp(backend))
-}
-
-/// Counts what the client said although it went nowhere, up to what would have been looked at.
-pub fn count_unsent(stream: &mut Stream<'_>) {
-    let tune = &stream.worker.instance.config.global.tune;
-    let mut said = stream.client.received().len();
-    said += stream.client.line.discard_input((tune.bufsize - tune.maxrewrite).saturating_sub(said));
-    stream.state.facts.req_bytes_in += said as u64;
 }
 
 /// `tcp-request content`.
@@ -272,17 +265,4 @@ async fn response_rules<'a>(
         Source::Server { up: Some(up), .. } => up.broken,
         _ => None,
     })
-}
-
-/// Counts what went to the server before the relay.
-fn count_sent(stream: &mut Stream<'_>) {
-    let sent = stream.client.body.received();
-    stream.state.facts.req_bytes_in += sent;
-    stream.state.facts.req_bytes_out += sent;
-}
-
-/// Counts what went to the server, and what came of it although the client does not get that.
-pub fn count_held_response(stream: &mut Stream<'_>, server: &Port) {
-    count_sent(stream);
-    stream.state.facts.res_bytes_in += server.received().len() as u64;
 }
