@@ -169,7 +169,9 @@ pub(crate) struct Plan {
     /// A server that is the only one is chosen even when it is full.
     insists: bool,
     /// Servers of other zones, for what finds all of `seats` full.
-    spare: Box<[Entry]>,
+    spare: Seats,
+    /// See [`Blend::least`].
+    least_weight: Option<u64>,
 }
 
 impl Status {
@@ -328,7 +330,7 @@ impl Balancer {
         match plan.seats.len() {
             0 => return None,
             // One server: nothing to choose. Hashing insists on it even when it is full.
-            1 if plan.spare.is_empty() => {
+            1 if plan.spare.len() == 0 => {
                 let (insists, only) = (key.is_some() || plan.insists, plan.seats.at(0).server);
                 return (insists || !self.full(only, cx)).then_some(ServerIndex(only));
             }
@@ -497,7 +499,7 @@ impl Balancer {
         self.change(server, |status| status.node_key = node_key);
     }
 
-    /// Sets the weight in effect, in 16ths, for slow start. See [`slowstart_weight`].
+    /// Sets the weight in effect, in 16ths, for slow start. See [`crate::slowstart_weight`].
     pub fn set_effective_weight(&self, server: ServerIndex, sixteenths: u32) {
         self.change_weight(server, |status| status.effective = sixteenths.min(16 * status.weight));
     }
@@ -516,7 +518,7 @@ impl Balancer {
     /// True when this server takes part in balancing at the moment.
     pub fn takes_part(&self, view: &mut View, server: ServerIndex) -> bool {
         let plan = self.plan(&mut view.seen);
-        plan.seats.place(server.0).is_some() || plan.spare.iter().any(|e| e.server == server.0)
+        plan.seats.place(server.0).is_some() || plan.spare.place(server.0).is_some()
     }
 
     fn changed(&self, server: ServerIndex, step: impl FnOnce(&Load, u64)) {
@@ -627,9 +629,9 @@ impl Balancer {
     }
 
     /// The least loaded one that is not refused.
-    pub(crate) fn least_of(&self, entries: &[Entry], refuse: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut best: Option<(&Entry, LoadNow)> = None;
-        for entry in entries.iter().filter(|e| !refuse(e.server)) {
+    pub(crate) fn least_of(&self, seats: &Seats, refuse: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut best: Option<(Entry, LoadNow)> = None;
+        for entry in seats.iter().filter(|e| !refuse(e.server)) {
             let load = self.loads[entry.server as usize].now();
             match best {
                 Some((kept, kept_load)) if !less_loaded(load, entry.weight, kept_load, kept.weight) => {}
@@ -673,12 +675,20 @@ impl Balancer {
 
     /// Gives a server another weight in the plan. False when that takes another plan.
     fn reweigh(&self, control: &Control, server: ServerIndex, weight: u32) -> bool {
-        if control.holders > 0 || control.settings.zone_spill_over.is_some() {
+        if control.holders > 0 {
             return false;
         }
         // Where there is none, or this server is not in it, there is nothing to change.
         let Some(plan) = &control.plan else { return true };
-        let Some(place) = plan.seats.place(server.0) else { return true };
+        let Some(least) = plan.least_weight else { return false };
+        let Some(place) = plan.seats.place(server.0) else {
+            plan.spare.place(server.0).inspect(|&place| plan.spare.reweigh(place, weight));
+            return true;
+        };
+        let others = plan.seats.total_weight() - u64::from(plan.seats.at(place).weight);
+        if others + u64::from(weight) < least {
+            return false;
+        }
         let status = &control.servers[server.0 as usize];
         let change =
             NewWeight { balancer: self, seats: &plan.seats, place, server: server.0, status, weight };
@@ -721,7 +731,7 @@ impl Balancer {
     }
 
     fn build(&self, control: &Control) -> Plan {
-        let Blend { entries, spare } = self.entries(control);
+        let Blend { entries, spare, least } = self.entries(control);
         let seats = Arc::new(Seats::new(&entries));
         let algorithm = control.settings.algorithm;
         let usable = Usable {
@@ -738,7 +748,8 @@ impl Balancer {
             seats,
             method,
             insists: algorithm.traits().insists,
-            spare: spare.into(),
+            spare: Seats::new(&spare),
+            least_weight: least,
         }
     }
 
@@ -768,10 +779,10 @@ impl Balancer {
         if active.is_empty() {
             let backups = usable(true);
             let entries = if settings.all_backups { backups.collect() } else { backups.take(1).collect() };
-            return Blend { entries, spare: Vec::new() };
+            return Blend::plain(entries);
         }
         let Some(spill_over) = settings.zone_spill_over else {
-            return Blend { entries: active, spare: Vec::new() };
+            return Blend::plain(active);
         };
         let is_near = |server: u32| !control.servers[server as usize].elsewhere;
         let (near, far) = active.into_iter().partition(|entry| is_near(entry.server));
@@ -781,14 +792,4 @@ impl Balancer {
         });
         blend(near, far, near_full.sum(), spill_over, settings.has_fixed_weights())
     }
-}
-
-/// The weight in effect, in 16ths, `elapsed_ms` after a server with `weight` came up, when its slow start lasts
-/// `slowstart_ms` (manual section 5.2): it grows linearly and is never 0.
-pub fn slowstart_weight(weight: u32, elapsed_ms: u64, slowstart_ms: u64) -> u32 {
-    let full = u64::from(weight) * 16;
-    if slowstart_ms == 0 || elapsed_ms >= slowstart_ms {
-        return full as u32;
-    }
-    (full * elapsed_ms / slowstart_ms).clamp(1.min(full), full) as u32
 }

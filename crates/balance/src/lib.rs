@@ -39,9 +39,9 @@ pub mod zone;
 
 pub use algorithm::{Algorithm, Traits, Written};
 pub use answer_times::AnswerTimes;
-pub use balancer::{Balancer, Held, NeverFull, PickContext, ServerIndex, ServerView, View, slowstart_weight};
+pub use balancer::{Balancer, Held, NeverFull, PickContext, ServerIndex, ServerView, View};
 pub use hash::{HashFunction, HashMethod, KeyHash, NodeKey, UriKey, domain_only};
 pub use load::LoadNow;
 pub use queue::{Limits, Place, Priority, Queue, Turn};
 pub use retry_budget::RetryBudget;
-pub use settings::{PreserveAffinity, ServerSpec, Settings};
+pub use settings::{PreserveAffinity, ServerSpec, Settings, slowstart_weight};

@@ -48,3 +48,13 @@ pub struct Settings {
     /// Requests stay in the own zone while this percentage of its weight is usable; absent where zones do not matter.
     pub zone_spill_over: Option<u32>,
 }
+
+/// The weight in effect, in 16ths, `elapsed_ms` after a server with `weight` came up, when its slow start lasts
+/// `slowstart_ms` (manual section 5.2): it grows linearly and is never 0.
+pub fn slowstart_weight(weight: u32, elapsed_ms: u64, slowstart_ms: u64) -> u32 {
+    let full = u64::from(weight) * 16;
+    if slowstart_ms == 0 || elapsed_ms >= slowstart_ms {
+        return full as u32;
+    }
+    (full * elapsed_ms / slowstart_ms).clamp(1.min(full), full) as u32
+}

@@ -12,6 +12,16 @@ pub struct Blend {
     pub entries: Vec<Entry>,
     /// Those that get what finds all of these full.
     pub spare: Vec<Entry>,
+    /// While the weights of the entries come to as much nothing but weights is different when one of them changes. Absent where
+    /// they are shares of zones, which change together.
+    pub least: Option<u64>,
+}
+
+impl Blend {
+    /// Where zones do not matter.
+    pub fn plain(entries: Vec<Entry>) -> Blend {
+        Blend { entries, spare: Vec::new(), least: Some(0) }
+    }
 }
 
 /// Blends the usable servers of the own zone (`near`) and of others (`far`). All servers of the own zone, usable or not, weigh
@@ -23,8 +33,9 @@ pub fn blend(near: Vec<Entry>, far: Vec<Entry>, near_full: u64, spill_over: u32,
     let (have, want) = (sum(&near) * 100, near_full * u64::from(spill_over));
     if near.is_empty() || far.is_empty() || have >= want {
         return match near.is_empty() {
-            true => Blend { entries: far, spare: Vec::new() },
-            false => Blend { entries: near, spare: far },
+            true => Blend::plain(far),
+            false if far.is_empty() => Blend::plain(near),
+            false => Blend { entries: near, spare: far, least: Some(want.div_ceil(100)) },
         };
     }
     let (mut near, mut far) = (near, far);
@@ -44,7 +55,7 @@ pub fn blend(near: Vec<Entry>, far: Vec<Entry>, near_full: u64, spill_over: u32,
         far.iter_mut().for_each(|entry| scaled(entry, far_factor));
     }
     near.append(&mut far);
-    Blend { entries: near, spare: Vec::new() }
+    Blend { entries: near, spare: Vec::new(), least: None }
 }
 
 #[cfg(test)]

@@ -225,6 +225,74 @@ fn a_weight_on_the_circle_costs_its_points() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
+/// The servers of a zone are full.
+struct FullZone;
+
+impl ServerView for FullZone {
+    fn is_full(&self, server: ServerIndex, _load: LoadNow) -> bool {
+        server.0 < 4
+    }
+}
+
+/// Four servers of the own zone and four elsewhere, which weigh 10 each by configuration.
+fn zones(algorithm: Algorithm) -> Balancer {
+    let spec = |uid| ServerSpec { elsewhere: uid > 4, ..ServerSpec::new(uid, 10) };
+    let specs: Vec<_> = (1..=8).map(spec).collect();
+    Balancer::new(Settings { algorithm, zone_spill_over: Some(70), ..Settings::default() }, &specs)
+}
+
+/// Whether a zone is strong enough, becomes too weak or strong again: servers are chosen as if these weights had been there at first.
+#[test]
+fn zones_go_by_the_weights_of_now() {
+    let mut dice = Dice(9);
+    let (changed, ranked) = (zones(Algorithm::Consistent), zones(Algorithm::LeastConn));
+    let (mut client, mut weights) = (Client::new(&changed), [10; 8]);
+    let spare = |balancer: &Balancer, key: u32| {
+        let cx = PickContext { servers: &FullZone, avoid: None, random: u64::from(key), now_us: 0 };
+        balancer.pick(&mut View::default(), None, &cx)
+    };
+    for step in 0..400 {
+        let (server, weight) = (dice.below(8), 1 + dice.below(20));
+        weights[server as usize] = weight;
+        changed.set_weight(ServerIndex(server), weight);
+        ranked.set_weight(ServerIndex(server), weight);
+        let (made, other) = (zones(Algorithm::Consistent), zones(Algorithm::LeastConn));
+        for (server, &weight) in (0u32..).zip(&weights) {
+            made.set_weight(ServerIndex(server), weight);
+            other.set_weight(ServerIndex(server), weight);
+            let load = u64::from(4 + server * 7 % 5_u32);
+            (0..load).for_each(|_| other.conn_started(ServerIndex(server)));
+            let now = u64::from(ranked.load(ServerIndex(server)).served());
+            (now..load).for_each(|_| ranked.conn_started(ServerIndex(server)));
+        }
+        let mut fresh = Client::new(&made);
+        for _ in 0..100 {
+            let key = Some(dice.roll() as u32);
+            assert_eq!(client.pick_for(key), fresh.pick_for(key), "step {step}: {weights:?}");
+        }
+        assert_eq!(changed.total_weight(&mut View::default()), made.total_weight(&mut View::default()));
+        assert_eq!(spare(&ranked, step), spare(&other, step), "step {step}: {weights:?}");
+    }
+}
+
+/// As long as a zone of 10,000 servers is strong enough, a weight of one of them, and of one elsewhere, costs no plan.
+#[test]
+fn a_weight_in_a_strong_zone_costs_little() {
+    const SERVERS: u32 = 10_000;
+    let spec = |uid| ServerSpec { elsewhere: uid % 2 == 0, ..ServerSpec::new(uid, 100) };
+    let specs: Vec<_> = (1..=SERVERS).map(spec).collect();
+    let algorithm = Algorithm::LeastConn;
+    let settings = Settings { algorithm, zone_spill_over: Some(70), ..Settings::default() };
+    let balancer = Balancer::new(settings, &specs);
+    let mut client = Client::new(&balancer);
+    let began = Instant::now();
+    for change in 0..2 * SERVERS {
+        balancer.set_weight(ServerIndex(change * 7919 % SERVERS), 80 + change % 40);
+        client.pick();
+    }
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
 /// Threads take turns while weights change; when they no longer do, each turn is given once.
 #[test]
 fn turns_are_exact_again_with_threads() {
