@@ -253,6 +253,10 @@ impl<'a> Reader<'a> {
             // next on its connection for a body.
             self.head.remove_id(HeaderId::ContentLength);
         }
+        if !self.head.is_request() && (self.head.status() < 200 || self.head.status() == 204) {
+            // These have no body by their status, so a length would be a lie to whoever believes it (RFC 9110 section 8.6).
+            self.head.remove_id(HeaderId::ContentLength);
+        }
         let expects = |id, value: &[u8]| self.head.value(id).is_some_and(|v| v.eq_ignore_ascii_case(value));
         let framing = Framing {
             body,

@@ -120,6 +120,18 @@ fn malformed_requests_are_refused() {
     assert!(read(&with(&[("te", "trailers")]), REQUEST, true).is_ok());
 }
 
+#[test]
+fn a_status_without_a_body_announces_none() {
+    let announced = |status| {
+        let (_, head) =
+            read(&[(":status", status), ("content-length", "5")], Expect::Response, false).unwrap();
+        head.get_all(HeaderId::ContentLength).count()
+    };
+    assert_eq!(["100", "103", "204"].map(announced), [0; 3]);
+    // A description of what a GET would have got, and a body.
+    assert_eq!(["304", "200"].map(announced), [1; 2]);
+}
+
 /// As the reference does, although RFC 9113 section 8.2.1 allows none.
 #[test]
 fn white_space_around_values_is_taken_off() {
