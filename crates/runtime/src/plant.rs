@@ -2,7 +2,7 @@
 //! `--cfg planted_bugs` only; elsewhere [`bug`] is the constant `false`, and what it guards is not compiled in.
 
 /// Every bug that can be planted, and what it does.
-pub const BUGS: [(&str, &str); 33] = [
+pub const BUGS: [(&str, &str); 34] = [
     ("lost-wakeup", "a request that waits in a queue is not woken when its turn comes"),
     ("dirty-pool", "an idle connection on which bytes arrived is used again"),
     ("slot-kept", "a slot of a server's maxconn is not given back"),
@@ -39,6 +39,7 @@ pub const BUGS: [(&str, &str); 33] = [
     ("agent-unheard", "what an agent says is not heeded"),
     ("buffer-unwoken", "who waits for a buffer is not woken when there is one"),
     ("buffer-limit", "one buffer more is in use than there may be"),
+    ("kept-lost", "a body that rules wait for is lost where there is no buffer for more of it"),
 ];
 
 /// Whether the bug of this name is planted.

@@ -94,13 +94,14 @@ impl Port {
     /// The same for what must not be lost, as the message goes on whatever becomes of the buffers: where there is none, outside of
     /// their limit, which takes no more memory than the two that are given back.
     pub fn keep(&mut self, buf: Buf) {
+        let outside = |needed| (!bug("kept-lost")).then(|| Buf::large(needed));
         let kept = match self.input.take() {
             Some(old) if !old.is_empty() => {
-                join(old, &buf, |needed| Buf::for_keeping(needed).or_else(|| Some(Buf::large(needed))))
+                join(old, &buf, |needed| Buf::for_keeping(needed).or_else(|| outside(needed)))
             }
             _ => Ok(buf),
         };
-        debug_assert!(kept.is_ok());
+        debug_assert!(kept.is_ok() || bug("kept-lost"));
         self.input = kept.ok();
     }
 

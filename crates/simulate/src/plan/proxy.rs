@@ -129,6 +129,25 @@ impl ProxyPlan {
         let lines = format!("global\n tune.buffers.limit {limit}\n tune.buffers.reserve {reserve}\n");
         self.text = self.text.replacen("global\n", &lines, 1);
         self.is_short_of_buffers = !trouble.calm;
+        if self.is_short_of_buffers && random.chance(50) {
+            self.look_ahead(random);
+        }
+    }
+
+    /// Lets rules wait for bodies, which take more than a buffer.
+    fn look_ahead(&mut self, random: &mut Random) {
+        if !self.text.contains(" tune.bufsize ") {
+            self.text =
+                self.text.replacen("global\n", "global\n tune.bufsize 4096\n tune.maxrewrite 1024\n", 1);
+        }
+        for n in 0..self.backends.len() {
+            let lines = random.pick(&[
+                " option http-buffer-request\n",
+                " http-request wait-for-body time 300ms\n",
+                " http-response wait-for-body time 300ms\n",
+            ]);
+            self.add_to_backend(n, lines);
+        }
     }
 
     /// The address of a server, which it has unless it is on a unix socket.
