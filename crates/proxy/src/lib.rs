@@ -4,6 +4,7 @@
 //! [`Instance`] is what all threads share, [`worker::Worker`] what one thread owns. `docs/life-of-a-request.md` in the
 //! repository follows a request through these modules.
 
+pub mod announce;
 pub mod backend;
 pub mod change;
 pub mod change_set;
@@ -159,40 +160,4 @@ fn stop_when_idle(live: &Live) {
     {
         handle.stop();
     }
-}
-
-/// One line for each server and each proxy: what SIGHUP prints.
-pub fn server_states(instance: &Instance) -> Vec<String> {
-    let mut lines = Vec::new();
-    for proxy in &instance.config.proxies {
-        let backend = &instance.backends[proxy.id.0 as usize];
-        for server in &proxy.servers {
-            let state = if backend.is_up(server.id) { "UP" } else { "DOWN" };
-            let index = instance.server_index(proxy.id, server.id);
-            let total = instance.servers.sum(index, |c| &c.total);
-            lines.push(format!(
-                "SIGHUP: Server {}/{} is {state}. Conn: {} act, {} pend, {total} tot.",
-                proxy.name,
-                backend.identity(server).name,
-                instance.server_streams(proxy.id, server.id),
-                backend.server_queue_len(server.id),
-            ));
-        }
-        let (active, backup) = backend.active_and_backup();
-        let total: u64 = instance.frontend_counters(proxy.id).map(|c| c.total.get()).sum();
-        let streams = instance.backend_streams(proxy.id).max(instance.frontend_connections(proxy.id));
-        let what = if proxy.servers.is_empty() {
-            "has no servers".to_owned()
-        } else if active + backup == 0 {
-            "has no server available!".to_owned()
-        } else {
-            format!("has {active} active servers and {backup} backup servers available")
-        };
-        lines.push(format!(
-            "SIGHUP: Proxy {} {what}. Conn: act(FE+BE): {streams}+{streams}, {} pend (0 unass), tot(FE+BE): {total}+{total}.",
-            proxy.name,
-            backend.queue_len(),
-        ));
-    }
-    lines
 }

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use thalweg_config::Config;
-use thalweg_config::model::{Proxy, Shared};
-use thalweg_proxy::counters::sum;
+use thalweg_config::model::Proxy;
+use thalweg_proxy::announce::{self, Line};
 use thalweg_proxy::log_forward::LogSocket;
 use thalweg_proxy::{Instance, Live, ThreadSocket};
 use thalweg_runtime::net::Port;
 use thalweg_runtime::{Handle, clock};
 use thalweg_stick::Table;
-
-use crate::listen;
 
 /// What all threads share.
 #[derive(Clone)]
@@ -71,25 +69,15 @@ impl DataPath {
         self.0.current()
     }
 
-    /// What messages call the proxies that listen.
-    pub fn listening(&self) -> Vec<String> {
-        let listens = |proxy: &&Shared<Proxy>| !proxy.disabled && !proxy.binds.is_empty();
+    /// A line for each proxy that listens, as `line` has it.
+    pub fn of_listening(&self, line: fn(&Proxy) -> Line) -> Vec<Line> {
         let Some(instance) = self.instance() else { return Vec::new() };
-        instance.config.proxies.iter().filter(listens).map(|proxy| listen::title(proxy)).collect()
+        announce::listening(&instance).map(line).collect()
     }
 
-    /// One line for each proxy that a soft stop stopped.
-    pub fn farewells(&self) -> Vec<String> {
-        let Some(instance) = self.instance() else { return Vec::new() };
-        let proxies = instance.config.proxies.iter().filter(|proxy| !proxy.disabled);
-        proxies
-            .map(|proxy| {
-                let at = proxy.id.0 as usize;
-                let frontend: u64 = self.0.frontend_counters(proxy.id).map(|c| c.total.get()).sum();
-                let backend = sum(&*self.0.threads, |thread| &thread.backends[at].total);
-                format!("Proxy {} stopped (cumulated conns: FE: {frontend}, BE: {backend}).", proxy.name)
-            })
-            .collect()
+    /// One line for each proxy that a soft stop stops.
+    pub fn farewells(&self) -> Vec<Line> {
+        self.instance().map_or_else(Vec::new, |instance| announce::all_stopped(&instance))
     }
 
     /// One line for each proxy that still has clients, for a soft stop that took too long.
@@ -101,10 +89,5 @@ impl DataPath {
             .filter(|(_, connections)| *connections > 0)
             .map(|(name, n)| format!("Proxy {name} hard-stopped ({n} remaining conns will be closed)."))
             .collect()
-    }
-
-    /// One line for each server and each proxy, for SIGHUP.
-    pub fn server_states(&self) -> Vec<String> {
-        self.instance().map_or_else(Vec::new, |instance| thalweg_proxy::server_states(&instance))
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use thalweg_cli::doors::Door;
 use thalweg_config::model::{Bind, BindAddr, Config, Proxy, ProxyId};
 use thalweg_proxy::ThreadSocket;
+use thalweg_proxy::announce;
 use thalweg_proxy::log_forward::LogSocket;
 use thalweg_runtime::net::listener::{self, Refused};
 use thalweg_runtime::net::{
@@ -140,7 +141,7 @@ fn open_into(
     warnings: &mut Vec<String>,
 ) -> Result<(), String> {
     let bind = &proxy.binds[index];
-    let title = title(proxy);
+    let title = announce::title(proxy);
     let mut refused = Vec::new();
     let opening = open_bind(config, &Owner::of(proxy), bind, handed, &mut refused);
     // Each shard was refused the same.
@@ -205,12 +206,6 @@ fn listens_alike(before: (&Config, ProxyId, usize), now: (&Config, ProxyId, usiz
         (options, bind.addr.clone(), bind.sockets(&config.global), bind.threads.clone())
     };
     made(before) == made(now)
-}
-
-/// What messages call a proxy that listens.
-pub fn title(proxy: &Proxy) -> String {
-    let kind = if proxy.is_be() { "proxy" } else { "frontend" };
-    format!("{kind} {}", proxy.name)
 }
 
 /// Opens the sockets of the CLI (`stats socket`). On failure, one message for each.

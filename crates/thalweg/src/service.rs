@@ -11,6 +11,7 @@ use thalweg_cli::doors::Door;
 use thalweg_cli::{Cli, Reload};
 use thalweg_config::Config;
 use thalweg_config::model::{Bind, IoDriver, LogLevel};
+use thalweg_proxy::announce::{self, Line};
 use thalweg_proxy::log_forward::LogSocket;
 use thalweg_proxy::{Instance, ThreadSocket};
 use thalweg_runtime::buffer::BufferConfig;
@@ -402,8 +403,9 @@ impl Control {
     pub fn soft_stop(&self) -> Vec<String> {
         crate::locked(&self.0.shared).drain(..).for_each(|socket| socket.port.retire());
         self.0.cli.doors.stop();
+        let said = self.announce(LogLevel::Warning, self.0.data_path.farewells());
         self.0.data_path.soft_stop(&self.0.handle);
-        self.0.data_path.farewells()
+        said.collect()
     }
 
     /// One line for each proxy whose clients a hard stop would send away.
@@ -432,7 +434,8 @@ impl Control {
                 lines.push(format!("Pausing listener: cannot let go of [{name}] ({error}): it listens on."));
             }
         });
-        lines.extend(self.listening().iter().map(|title| format!("Paused {title}.")));
+        lines.extend(self.announce(LogLevel::Warning, self.0.data_path.of_listening(announce::paused)));
+        lines.extend(self.has_cli().then(|| "Paused frontend GLOBAL.".into()));
         lines
     }
 
@@ -453,7 +456,8 @@ impl Control {
             );
         }
         self.0.data_path.resume(&self.0.handle);
-        lines.extend(self.listening().iter().map(|title| format!("Resumed {title}.")));
+        lines.extend(self.announce(LogLevel::Warning, self.0.data_path.of_listening(announce::resumed)));
+        lines.extend(self.has_cli().then(|| "Resumed frontend GLOBAL.".into()));
         lines
     }
 
@@ -462,13 +466,14 @@ impl Control {
         self.0.cli.doors.ports().iter().for_each(|(name, port)| act(name, port));
     }
 
-    /// What messages call all that listens.
-    fn listening(&self) -> Vec<String> {
-        let mut titles = self.0.data_path.listening();
-        if !self.0.cli.doors.ports().is_empty() {
-            titles.push("frontend GLOBAL".into());
-        }
-        titles
+    fn has_cli(&self) -> bool {
+        !self.0.cli.doors.ports().is_empty()
+    }
+
+    /// Sends lines about proxies to their logs; what is left is to say them to whoever runs the process.
+    fn announce(&self, level: LogLevel, lines: Vec<Line>) -> impl Iterator<Item = String> + use<> {
+        announce::log(&self.0.handle, level, lines.clone());
+        lines.into_iter().map(|(_, line)| line)
     }
 
     /// The configuration in force and its live state; `None` once nobody serves any more.
@@ -485,8 +490,11 @@ impl Control {
         });
     }
 
-    /// One line for each server and proxy.
-    pub fn server_states(&self) -> Vec<String> {
-        self.0.data_path.server_states()
+    /// How each server and each proxy is, in a line each.
+    pub fn states(&self) -> Vec<String> {
+        let Some(instance) = self.instance() else { return Vec::new() };
+        let lines = announce::states(&instance);
+        announce::log(&self.0.handle, LogLevel::Notice, announce::under_titles(&instance, &lines));
+        lines.into_iter().map(|(_, line)| line).collect()
     }
 }

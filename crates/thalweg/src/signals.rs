@@ -74,7 +74,7 @@ pub fn start(
                 Signal::TerminalInput => control.resume().iter().for_each(|line| reporter.warning(line)),
                 Signal::Hangup => {
                     reporter.warning("SIGHUP received, dumping servers states.");
-                    for line in control.server_states() {
+                    for line in control.states() {
                         reporter.warning(&line);
                     }
                     if reloads {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, mpsc};
 use std::time::Instant;
 
-use support::{Conn, PATIENCE, Proxy, Server, Setup, each_driver, ok};
+use support::{Conn, PATIENCE, Proxy, Server, Setup, Signal, each_driver, ok};
 
 const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -574,5 +574,54 @@ fn a_request_tells_what_it_cost() {
         assert_eq!(figures(&proxy, &mut conn)[2..], [0; 4]);
         drop(conn);
         proxy.finish(server);
+    });
+}
+
+/// Which proxies pause, go on and stop, and how they are when somebody asks, as HAProxy 3.5-dev5 has it.
+#[test]
+fn what_becomes_of_proxies_is_in_their_logs() {
+    each_driver(|io| {
+        let log = receiver();
+        let at = log.local_addr().unwrap();
+        let text = format!(
+            "frontend fe\nbind <@fe>\nlog {at} format raw local0\ndefault_backend be\n\
+             frontend other\nbind <@other>\nlog {at} format raw local0\ndefault_backend be\n\
+             listen silent\nbind <@silent>\nno log\nserver s 127.0.0.1:1\n\
+             backend be\nlog {at} format raw local0\nserver s 127.0.0.1:1\n"
+        );
+        let mut proxy = Setup::http(&text).global("stats socket <@dir>/sock level admin").start(io);
+        let hears = |lines: &[&str]| lines.iter().for_each(|expected| assert_eq!(line(&log), *expected));
+        let stopped = |name: &str| format!("Proxy {name} stopped (cumulated conns: FE: 0, BE: 0).");
+        proxy.signal(Signal::TerminalOutput);
+        hears(&["Paused frontend fe.", "Paused frontend other."]);
+        proxy.signal(Signal::TerminalInput);
+        hears(&["Resumed frontend fe.", "Resumed frontend other."]);
+        for (command, said) in [
+            ("disable frontend other", "Paused frontend other.".to_owned()),
+            ("enable frontend other", "Resumed frontend other.".to_owned()),
+            ("shutdown frontend other", stopped("other")),
+        ] {
+            assert_eq!(proxy.tell("sock", command).trim(), "");
+            hears(&[&said]);
+            assert!(proxy.output().contains(&said), "{command}: {}", proxy.output());
+        }
+        proxy.signal(Signal::Hangup);
+        let none = "has no servers. Conn: act(FE+BE): 0+0, 0 pend (0 unass), tot(FE+BE): 0+0.";
+        for name in ["fe", "other"] {
+            hears(&[
+                &format!("SIGHUP received, dumping servers states for proxy {name}."),
+                &format!("SIGHUP: Proxy {name} {none}"),
+            ]);
+        }
+        hears(&[
+            "SIGHUP received, dumping servers states for proxy be.",
+            "SIGHUP: Server be/s is UP. Conn: 0 act, 0 pend, 0 tot.",
+            "SIGHUP: Proxy be has 1 active servers and 0 backup servers available. Conn: act(FE+BE): 0+0, 0 pend (0 unass), \
+             tot(FE+BE): 0+0.",
+        ]);
+        // What was shut down before says no second farewell.
+        proxy.signal(Signal::User1);
+        hears(&[&stopped("fe"), &stopped("be")]);
+        assert_eq!(proxy.end(), (Some(0), None));
     });
 }

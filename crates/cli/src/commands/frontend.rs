@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use thalweg_config::model::CliLevel::Admin;
 use thalweg_config::model::Proxy;
-use thalweg_proxy::Instance;
+use thalweg_proxy::announce::{self, Line};
+use thalweg_proxy::{Instance, worker};
 
 use super::find_proxy;
 use crate::command::{self, Command, Run};
@@ -146,6 +147,7 @@ async fn pause(instance: &Instance, args: &[&str], paused: bool) -> Reply {
         let state = if paused { "disabled" } else { "enabled" };
         return Reply::notice(format!("All sockets are already {state}."));
     }
+    tell(if paused { announce::paused(proxy) } else { announce::resumed(proxy) });
     wake_acceptors().await;
     Reply::Done
 }
@@ -159,8 +161,16 @@ async fn shutdown(instance: &Instance, args: &[&str]) -> Reply {
     if proxy.disabled || !instance.shut_down(proxy.id) {
         return Reply::notice("Frontend was already shut down.");
     }
+    tell(announce::stopped(instance, proxy));
     wake_acceptors().await;
     Reply::Done
+}
+
+/// Says what became of a proxy.
+fn tell(line: Line) {
+    if let Some(worker) = worker::current() {
+        announce::tell(&worker, &line);
+    }
 }
 
 /// Lets whatever accepts look at whether it should.
