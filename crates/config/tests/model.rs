@@ -246,6 +246,16 @@ fn proxy_settings() {
 /// Played to HAProxy 3.5-dev5: `log global` again adds only lines of `global` that the section does not have yet; two equal lines of
 /// `global` are two, and a line of the section itself is another one each time.
 #[test]
+fn fullconn_is_a_tenth_of_what_frontends_may_bring() {
+    let config = config(
+        "listen hands-on\n mode http\n maxconn 500\n use_backend chosen if FALSE\n default_backend usual\n\
+         listen alone\n mode http\n maxconn 200\nbackend usual\n mode http\nbackend chosen\n mode http\n",
+    );
+    let found: Vec<_> = config.proxies.iter().map(|p| (&*p.name, p.fullconn)).collect();
+    assert_eq!(found, [("hands-on", 1), ("alone", 20), ("usual", 50), ("chosen", 50)]);
+}
+
+#[test]
 fn what_is_global_is_logged_to_once() {
     let facilities = |between: &str, lines: &str| -> Vec<u8> {
         let text = format!(

@@ -107,8 +107,9 @@ fn brought(cx: &Cx<'_>) -> Vec<u64> {
             DynamicTarget::Static(id) => Some(*id),
             DynamicTarget::Dynamic(_) => None,
         });
-        let own = p.is_be().then_some(p.id);
-        let targets: BTreeSet<u32> = named.chain(p.default_backend).chain(own).map(|id| id.0).collect();
+        // What a `listen` section hands on to its default backend never comes to its own servers.
+        let usual = p.default_backend.or(p.is_be().then_some(p.id));
+        let targets: BTreeSet<u32> = named.chain(usual).map(|id| id.0).collect();
         for target in targets {
             if let Some(sum) = brought.get_mut(target as usize) {
                 *sum += u64::from(p.maxconn);
