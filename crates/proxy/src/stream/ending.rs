@@ -349,7 +349,7 @@ causes! {
 
     // The way to a server.
     /// No rule names a backend, and there is no default one.
-    NoBackend: ends(b"SC").status(503).counts(Counts::FE_EREQ),
+    NoBackend: ends(b"SC").status(503),
     /// The backend chosen by name is one of `mode tcp`.
     BackendOfTcp: ends(b"IR").status(500),
     /// `redir` of a server.
