@@ -715,3 +715,16 @@ fn chunks_of_http_1_0_end_both_connections() {
         proxy.finish(server);
     });
 }
+
+#[test]
+fn forwarded_comes_before_the_older_fields() {
+    each_driver(|io| {
+        let server = mirror();
+        let proxy = start(io, &server, "option forwardfor", "option originalto\noption forwarded proto");
+        let text = proxy.ask(GET).text();
+        let fields = text.split('|').nth(1).expect("the fields");
+        let names: Vec<&str> = fields.split(',').filter_map(|field| field.split('=').next()).collect();
+        assert_eq!(names, ["host", "forwarded", "x-forwarded-for", "x-original-to"]);
+        proxy.finish(server);
+    });
+}

@@ -21,6 +21,9 @@ pub fn apply(http: &mut Stream<'_>, fe: &Proxy, be: &Proxy) -> bool {
     let mut ok = true;
     let source = http.state.facts.src.unwrap_or_else(|| http.session.facts().source());
     let destination = http.state.facts.dst.unwrap_or_else(|| http.session.facts().destination());
+    if let Some(option) = be.forwarded.as_deref() {
+        ok &= add_forwarded(http, option, source, destination);
+    }
     ok &= add_addresses(
         &mut http.state.request,
         fe.forwardfor.as_deref(),
@@ -33,9 +36,6 @@ pub fn apply(http: &mut Stream<'_>, fe: &Proxy, be: &Proxy) -> bool {
         be.originalto.as_deref(),
         destination.ip(),
     );
-    if let Some(option) = be.forwarded.as_deref() {
-        ok &= add_forwarded(http, option, source, destination);
-    }
     ok
 }
 

@@ -172,7 +172,7 @@ fn edits() -> Vec<Case> {
     for (rule, lines) in rules {
         let case = http(format!("edits/{rule}"));
         let case = if rule == "forwarded" {
-            case.back("option forwarded proto host by for")
+            case.back("option forwardfor\noption originalto\noption forwarded proto host by for")
         } else {
             case.front(lines)
         };
