@@ -728,3 +728,17 @@ fn forwarded_comes_before_the_older_fields() {
         proxy.finish(server);
     });
 }
+
+/// `disable-l7-retry` is about requests that a server may have seen: one that could not be connected to has not.
+#[test]
+fn connecting_is_tried_again_whatever_a_rule_says_of_requests() {
+    each_driver(|io| {
+        let server = mirror();
+        let be = format!("balance roundrobin\nretries 2\noption redispatch 1\nserver dead {}", nobody());
+        let proxy = start(io, &server, "http-request disable-l7-retry", &be);
+        for _ in 0..2 {
+            assert_eq!(proxy.ask(GET).status, 200);
+        }
+        proxy.finish(server);
+    });
+}

@@ -195,7 +195,7 @@ impl<'a> Attempts<'a> {
                 let retry_on = &self.be.retry_on;
                 let was_refused = sent_early == SentEarly::Refused
                     && retry_on.early_data_rejected
-                    && ending::has_attempts(stream.state);
+                    && ending::may_resend(stream.state);
                 let may_retry = was_refused || ending::may_retry(stream.state, retry_on, cause);
                 if !may_retry || !assign::pays_retry(stream.worker, self.be) {
                     return Err(stream.stop(cause));

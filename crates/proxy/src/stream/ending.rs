@@ -649,14 +649,26 @@ fn count(worker: &Worker, listener: usize, state: &StreamState, counts: Counts) 
     }
 }
 
-/// Whether what failed for this cause may be tried again, as far as its backend and the rules say.
+/// Whether what failed for this cause may be tried again, as far as its backend and the rules say. Connecting is tried again whatever
+/// a rule says of requests (`disable-l7-retry`): the server saw nothing of this one.
 pub fn may_retry(state: &StreamState, retry_on: &RetryOn, cause: Cause) -> bool {
-    cause.row().retry.is_some_and(|(condition, _)| condition.is_in(retry_on)) && has_attempts(state)
+    cause.row().retry.is_some_and(|(condition, _)| {
+        condition.is_in(retry_on)
+            && match condition {
+                Condition::ConnFailure => has_attempts(state),
+                _ => may_resend(state),
+            }
+    })
+}
+
+/// Whether another attempt is left for a request that a server may have seen.
+pub fn may_resend(state: &StreamState) -> bool {
+    !state.effects.overrides.no_l7_retry && has_attempts(state)
 }
 
 /// Whether another attempt is left.
-pub fn has_attempts(state: &StreamState) -> bool {
-    !state.effects.overrides.no_l7_retry && state.facts.retries < state.facts.max_retries
+fn has_attempts(state: &StreamState) -> bool {
+    state.facts.retries < state.facts.max_retries
 }
 
 /// What failed for this cause is tried again.

@@ -228,7 +228,7 @@ fn note_answer(http: &Stream<'_>, be: &Proxy, server: &Server, status: u16, turn
 #[inline]
 fn is_tried_again(http: &Stream<'_>, be: &Proxy, sent_early: usize, status: u16) -> bool {
     (be.retry_on.has_status(status) || early::is_refused(http, be, sent_early, status))
-        && ending::has_attempts(http.state)
+        && ending::may_resend(http.state)
         && assign::pays_retry(http.worker, be)
 }
 

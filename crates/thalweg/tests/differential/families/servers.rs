@@ -102,6 +102,13 @@ fn retries() -> Vec<Case> {
         );
     }
     cases.push(
+        http("retries/refused/disabled-by-rule")
+            .defaults("retries 1\nretry-on all-retryable-errors")
+            .front("http-request disable-l7-retry")
+            .client(script().send(get("/r")).end())
+            .server_of("", Kind::Refuses),
+    );
+    cases.push(
         http("retries/l7/disabled-by-rule")
             .defaults("retries 1\nretry-on all-retryable-errors")
             .front("http-request disable-l7-retry")
