@@ -243,8 +243,6 @@ fn proxy_settings() {
     });
 }
 
-/// Played to HAProxy 3.5-dev5: `log global` again adds only lines of `global` that the section does not have yet; two equal lines of
-/// `global` are two, and a line of the section itself is another one each time.
 #[test]
 fn fullconn_is_a_tenth_of_what_frontends_may_bring() {
     let config = config(
@@ -255,6 +253,8 @@ fn fullconn_is_a_tenth_of_what_frontends_may_bring() {
     assert_eq!(found, [("hands-on", 1), ("alone", 20), ("usual", 50), ("chosen", 50)]);
 }
 
+/// Played to HAProxy 3.5-dev5: `log global` again adds only lines of `global` that the section does not have yet; two equal lines of
+/// `global` are two, and a line of the section itself is another one each time.
 #[test]
 fn what_is_global_is_logged_to_once() {
     let facilities = |between: &str, lines: &str| -> Vec<u8> {
