@@ -141,11 +141,16 @@ impl Browser {
         }
     }
 
+    /// Looks at the page on a screen of this size.
+    fn resize(&mut self, width: u32, height: u32) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.ask("Emulation.setDeviceMetricsOverride", size);
+    }
+
     /// Leaves a picture, if anybody wants one.
     fn picture(&mut self, name: &str, width: u32, height: u32, dark: bool) {
         let Some(directory) = std::env::var_os("THALWEG_SCREENSHOTS") else { return };
-        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
-        self.ask("Emulation.setDeviceMetricsOverride", size);
+        self.resize(width, height);
         let scheme = if dark { "dark" } else { "light" };
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.ask("Emulation.setEmulatedMedia", media);
@@ -172,6 +177,10 @@ fn cell(name: &str, cell: usize) -> String {
          .cells[{cell}].firstChild.textContent"
     )
 }
+
+/// Whether all sessions, rates and times are there with their units.
+const NOTHING_IS_CUT_OFF: &str = "[...document.querySelectorAll('tbody td:nth-child(5), tbody td:nth-child(6), tbody td:nth-child(7)')] \
+     .flatMap((cell) => [cell, ...cell.querySelectorAll('small')]).every((part) => part.scrollWidth <= part.clientWidth)";
 
 #[test]
 fn the_page_lives_in_a_browser() {
@@ -207,6 +216,11 @@ fn the_page_lives_in_a_browser() {
     browser.picture("dark.png", 1280, 900, true);
     browser.picture("phone.png", 390, 844, false);
     browser.picture("phone-dark.png", 390, 844, true);
+    for (width, height) in [(1280, 900), (390, 844)] {
+        browser.resize(width, height);
+        browser.wait(NOTHING_IS_CUT_OFF);
+    }
+    browser.ask("Emulation.clearDeviceMetricsOverride", json!({}));
 
     // Filtered by text, and by state.
     let shown = "[...document.querySelectorAll('tbody tr')].filter((row) => row.checkVisibility()).map((row) => \
