@@ -13,7 +13,7 @@ use crate::settings::{PreserveAffinity, ServerSpec, Settings};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::tournament::{Tournaments, less_loaded};
 use crate::turns::Entry;
-use crate::zone::{Blend, blend};
+use crate::zone::{Blend, Shares, blend};
 use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -113,6 +113,8 @@ struct Control {
     order: Vec<u32>,
     has_left: bool,
     plan: Option<Arc<Plan>>,
+    /// What the zones have in `plan`.
+    shares: Option<Shares>,
     previous: Option<Arc<Plan>>,
     /// For `sticky`: servers by the turn in which they became usable.
     arrivals: BTreeMap<u64, u32>,
@@ -170,8 +172,6 @@ pub(crate) struct Plan {
     insists: bool,
     /// Servers of other zones, for what finds all of `seats` full.
     spare: Seats,
-    /// See [`Blend::least`].
-    least_weight: Option<u64>,
 }
 
 impl Status {
@@ -260,6 +260,7 @@ impl Balancer {
             order,
             has_left: false,
             plan: None,
+            shares: None,
             previous: None,
             arrivals: BTreeMap::new(),
             holders: 0,
@@ -667,29 +668,29 @@ impl Balancer {
         let before = status.weight_now(&control.settings);
         step(status);
         let weight = status.weight_now(&control.settings);
-        let stays = before == weight || (before != 0 && weight != 0 && self.reweigh(control, server, weight));
+        let stays =
+            before == weight || (before != 0 && weight != 0 && self.reweigh(control, server, before, weight));
         if !stays {
             self.changed_plan(control);
         }
     }
 
     /// Gives a server another weight in the plan. False when that takes another plan.
-    fn reweigh(&self, control: &Control, server: ServerIndex, weight: u32) -> bool {
+    fn reweigh(&self, control: &mut Control, server: ServerIndex, before: u32, weight: u32) -> bool {
         if control.holders > 0 {
             return false;
         }
         // Where there is none, or this server is not in it, there is nothing to change.
         let Some(plan) = &control.plan else { return true };
-        let Some(least) = plan.least_weight else { return false };
-        let Some(place) = plan.seats.place(server.0) else {
-            plan.spare.place(server.0).inspect(|&place| plan.spare.reweigh(place, weight));
-            return true;
-        };
-        let others = plan.seats.total_weight() - u64::from(plan.seats.at(place).weight);
-        if others + u64::from(weight) < least {
-            return false;
-        }
         let status = &control.servers[server.0 as usize];
+        let (place, spare) = (plan.seats.place(server.0), plan.spare.place(server.0));
+        let weight = match &mut control.shares {
+            Some(shares) if place.or(spare).is_some() => shares.reweigh(!status.elsewhere, before, weight),
+            _ => Some(weight),
+        };
+        let Some(weight) = weight else { return false };
+        spare.inspect(|&place| plan.spare.reweigh(place, weight));
+        let Some(place) = place else { return true };
         let change =
             NewWeight { balancer: self, seats: &plan.seats, place, server: server.0, status, weight };
         let stays = plan.method.reweigh(&change);
@@ -718,8 +719,9 @@ impl Balancer {
             // Read again under the lock: no change can slip in between the number and the plan.
             view.generation = self.generation.load(Ordering::Acquire);
             if control.plan.is_none() {
-                let plan = Arc::new(self.build(&control));
-                control.plan = Some(plan);
+                let blend = self.entries(&control);
+                control.shares = blend.shares;
+                control.plan = Some(Arc::new(self.build(&control, &blend)));
                 control.previous = None;
             }
             view.plan = control.plan.clone();
@@ -730,12 +732,11 @@ impl Balancer {
         }
     }
 
-    fn build(&self, control: &Control) -> Plan {
-        let Blend { entries, spare, least } = self.entries(control);
-        let seats = Arc::new(Seats::new(&entries));
+    fn build(&self, control: &Control, Blend { entries, spare, .. }: &Blend) -> Plan {
+        let seats = Arc::new(Seats::new(entries));
         let algorithm = control.settings.algorithm;
         let usable = Usable {
-            entries: &entries,
+            entries,
             seats: &seats,
             servers: &control.servers,
             arrivals: &control.arrivals,
@@ -748,8 +749,7 @@ impl Balancer {
             seats,
             method,
             insists: algorithm.traits().insists,
-            spare: Seats::new(&spare),
-            least_weight: least,
+            spare: Seats::new(spare),
         }
     }
 

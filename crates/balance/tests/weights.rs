@@ -265,32 +265,60 @@ fn zones_go_by_the_weights_of_now() {
             let now = u64::from(ranked.load(ServerIndex(server)).served());
             (now..load).for_each(|_| ranked.conn_started(ServerIndex(server)));
         }
-        let mut fresh = Client::new(&made);
-        for _ in 0..100 {
-            let key = Some(dice.roll() as u32);
-            assert_eq!(client.pick_for(key), fresh.pick_for(key), "step {step}: {weights:?}");
+        if weights[..4].iter().sum::<u32>() >= 28 {
+            let mut fresh = Client::new(&made);
+            for _ in 0..100 {
+                let key = Some(dice.roll() as u32);
+                assert_eq!(client.pick_for(key), fresh.pick_for(key), "step {step}: {weights:?}");
+            }
+            assert_eq!(changed.total_weight(&mut View::default()), made.total_weight(&mut View::default()));
         }
-        assert_eq!(changed.total_weight(&mut View::default()), made.total_weight(&mut View::default()));
         assert_eq!(spare(&ranked, step), spare(&other, step), "step {step}: {weights:?}");
     }
 }
 
-/// As long as a zone of 10,000 servers is strong enough, a weight of one of them, and of one elsewhere, costs no plan.
+/// While a zone is too weak, too: within 1 % each server has the turns that it would have if these weights had been there at first.
 #[test]
-fn a_weight_in_a_strong_zone_costs_little() {
-    const SERVERS: u32 = 10_000;
-    let spec = |uid| ServerSpec { elsewhere: uid % 2 == 0, ..ServerSpec::new(uid, 100) };
-    let specs: Vec<_> = (1..=SERVERS).map(spec).collect();
-    let algorithm = Algorithm::LeastConn;
-    let settings = Settings { algorithm, zone_spill_over: Some(70), ..Settings::default() };
-    let balancer = Balancer::new(settings, &specs);
-    let mut client = Client::new(&balancer);
-    let began = Instant::now();
-    for change in 0..2 * SERVERS {
-        balancer.set_weight(ServerIndex(change * 7919 % SERVERS), 80 + change % 40);
-        client.pick();
+fn a_weak_zone_shares_as_the_weights_of_now_say() {
+    const TURNS: u32 = 4_000;
+    let (mut dice, changed) = (Dice(11), zones(Algorithm::RoundRobin));
+    let (mut client, mut weights) = (Client::new(&changed), [10; 8]);
+    for step in 0..200 {
+        let (server, weight) = (dice.below(8), 1 + dice.below(if step % 40 < 30 { 12 } else { 60 }));
+        weights[server as usize] = weight;
+        changed.set_weight(ServerIndex(server), weight);
+        let made = zones(Algorithm::RoundRobin);
+        (0u32..).zip(&weights).for_each(|(server, &weight)| made.set_weight(ServerIndex(server), weight));
+        client.shares(8, 200);
+        let (is, due) = (client.shares(8, TURNS), Client::new(&made).shares(8, TURNS));
+        for (is, due) in is.iter().zip(&due) {
+            let may = 4.0 + f64::from(TURNS) * 0.01;
+            assert!(f64::from(is.abs_diff(*due)) <= may, "step {step}: {weights:?} {is} {due}");
+        }
+        let near = |shares: &[u32]| f64::from(shares[..4].iter().sum::<u32>());
+        assert!((near(&is) / near(&due) - 1.0).abs() <= 0.02, "step {step}: {weights:?}: {is:?} {due:?}");
     }
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+/// With 10,000 servers, half of them in the own zone: whether that is strong enough or too weak, a weight costs a plan only now and then.
+#[test]
+fn a_weight_costs_little_where_zones_count() {
+    const SERVERS: u32 = 10_000;
+    for (algorithm, spill_over) in
+        [(Algorithm::LeastConn, 70), (Algorithm::LeastConn, 150), (Algorithm::RoundRobin, 150)]
+    {
+        let spec = |uid| ServerSpec { elsewhere: uid % 2 == 0, ..ServerSpec::new(uid, 100) };
+        let specs: Vec<_> = (1..=SERVERS).map(spec).collect();
+        let settings = Settings { algorithm, zone_spill_over: Some(spill_over), ..Settings::default() };
+        let balancer = Balancer::new(settings, &specs);
+        let mut client = Client::new(&balancer);
+        let began = Instant::now();
+        for change in 0..2 * SERVERS {
+            balancer.set_weight(ServerIndex(change * 7919 % SERVERS), 80 + change % 40);
+            client.pick();
+        }
+        assert!(began.elapsed() < Duration::from_secs(8), "{algorithm:?}: {:?}", began.elapsed());
+    }
 }
 
 /// Threads take turns while weights change; when they no longer do, each turn is given once.
