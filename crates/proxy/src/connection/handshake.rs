@@ -118,7 +118,11 @@ impl Side {
     fn finish(self, out: &mut Vec<u8>) -> Result<Connected, Failure> {
         match self {
             Side::Client(accepting, true) if accepting.is_early() => accepting.into_early(),
-            Side::Client(accepting, _) => accepting.finish(out),
+            Side::Client(accepting, _) => {
+                let mut connected = accepting.finish(out)?;
+                connected.connection.keep(out);
+                Ok(connected)
+            }
             Side::Server(connecting) => connecting.finish(),
         }
     }
@@ -257,8 +261,7 @@ async fn shake(mut stream: Stream, mut side: Side, received: Option<Buf>, deadli
     let ran = run(&mut stream, &mut side, received, deadline).await;
     let sent_early = side.sent_early();
     let result = match ran {
-        Ok(()) => {
-            let mut out = Vec::new();
+        Ok(mut out) => {
             let peer = side.facts(Failure::Closed);
             match side.finish(&mut out) {
                 Ok(connected) => send(&mut stream, &mut out, deadline).await.map(|()| connected),
@@ -274,12 +277,13 @@ async fn shake(mut stream: Stream, mut side: Side, received: Option<Buf>, deadli
     Shaken { stream, sent_early, result }
 }
 
+/// Goes from step to step, and gives what the last one wrote, which is not sent yet.
 async fn run(
     stream: &mut Stream,
     side: &mut Side,
     received: Option<Buf>,
     deadline: Option<u64>,
-) -> Result<(), HandshakeError> {
+) -> Result<Vec<u8>, HandshakeError> {
     let mut out = Vec::new();
     let (mut heard, mut answered) = (false, false);
     let mut next = received;
@@ -295,16 +299,16 @@ async fn run(
             in_class(Class::Heavy).await;
             let stepped = side.turn(&mut out);
             set_class(Class::Normal);
+            if let Ok(step) = stepped
+                && (step == Step::Done || side.is_early())
+            {
+                return Ok(out);
+            }
             answered |= !out.is_empty();
             let sent = send(stream, &mut out, deadline).await;
             match stepped {
                 Err(failure) => return Err(HandshakeError::Refused(side.facts(failure))),
-                Ok(step) => {
-                    sent?;
-                    if step == Step::Done || side.is_early() {
-                        return Ok(());
-                    }
-                }
+                Ok(_) => sent?,
             }
         }
         match timeout_at(deadline, stream.recv(RECV_MAX)).await {

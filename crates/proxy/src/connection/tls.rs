@@ -106,6 +106,8 @@ pub struct Tls {
     next: Option<Buf>,
     /// Decrypted and not given to the reader.
     opened: Option<Buf>,
+    /// Nothing was decrypted yet. Once something was, it will be answered, and what nobody asked for goes with that.
+    is_unheard: bool,
     limits: RecordLimits,
     /// When the peer changed its key.
     key_updates: Window,
@@ -150,6 +152,7 @@ impl Sealing {
             sealed,
             next: None,
             opened: (!self.opened.is_empty()).then(|| Buf::copy_of(&self.opened)),
+            is_unheard: false,
             limits: self.limits,
             key_updates: self.key_updates,
             facts: self.facts.map(Rc::new),
@@ -198,6 +201,7 @@ impl Tls {
             sealed: some(rest),
             next: None,
             opened: some(early),
+            is_unheard: early.is_empty(),
             limits,
             key_updates: Window::default(),
             facts: None,
@@ -264,7 +268,10 @@ impl Tls {
                 continue;
             }
             let more = match self.stream.poll_recv(max) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.answer_silence();
+                    return Poll::Pending;
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(more)) => more,
             };
@@ -315,6 +322,7 @@ impl Tls {
             return Err(self.fail(failure));
         }
         let Some(mut buf) = self.sealed.take() else { return Ok(None) };
+        let was_early = self.is_early();
         // Plaintext is gathered at the front, behind what was decrypted before; a record is longer than what is in it.
         let (mut at, mut start, mut end) = (0, 0, 0);
         let mut failure = None;
@@ -351,8 +359,12 @@ impl Tls {
                 }
             }
         }
-        self.answer();
+        // Who sent data ahead may have been answered before there were tickets.
+        if self.connection.is_asked() || was_early || failure.is_some() {
+            self.answer();
+        }
         if end > start {
+            self.is_unheard = false;
             let rest = &buf[at..];
             // What was good comes first.
             self.failed = failure;
@@ -380,7 +392,7 @@ impl Tls {
         self.limits.key_updates != 0 && rate > self.limits.key_updates
     }
 
-    /// Sends a reply to a key update, now or with what is sent next.
+    /// Sends a reply to a key update, or tickets, now or with what is sent next.
     fn answer(&mut self) {
         if !self.connection.has_reply() || !matches!(self.stream.poll_send_ready(), Poll::Ready(Ok(()))) {
             return;
@@ -390,6 +402,14 @@ impl Tls {
         out.commit(written);
         if written > 0 {
             self.stream.start_send(out);
+        }
+    }
+
+    /// Whoever says nothing after the handshake has its tickets at once: it may be waiting for us, and be gone before we have
+    /// anything else to say.
+    fn answer_silence(&mut self) {
+        if self.is_unheard && self.connection.has_reply() {
+            self.answer();
         }
     }
 
@@ -601,7 +621,11 @@ impl Tls {
 
     /// See [`Stream::ask_input`].
     pub fn ask_input(&mut self) -> bool {
-        self.opened.is_some() || self.has_sealed() || self.stream.ask_input()
+        if self.opened.is_some() || self.has_sealed() || self.stream.ask_input() {
+            return true;
+        }
+        self.answer_silence();
+        false
     }
 
     fn has_sealed(&self) -> bool {

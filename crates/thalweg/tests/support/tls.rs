@@ -191,6 +191,13 @@ impl Hesitant {
         self.conn.try_send_raw(&some).unwrap();
     }
 
+    /// Ends the handshake and says this, with one send.
+    pub fn finish_with(mut self, plain: &[u8]) -> Conn {
+        let sealed = self.conn.tls().seal(plain);
+        self.conn.try_send_raw(&[self.last, sealed].concat()).unwrap();
+        self.conn
+    }
+
     /// Ends the handshake.
     pub fn finish(mut self) -> Conn {
         self.conn.try_send_raw(&self.last).unwrap();

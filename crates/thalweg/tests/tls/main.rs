@@ -7,6 +7,7 @@ mod misbehaved;
 mod servers;
 #[path = "../support/mod.rs"]
 mod support;
+mod tickets;
 
 use std::io::Write;
 use std::net::TcpStream;

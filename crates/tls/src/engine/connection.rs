@@ -52,7 +52,7 @@ struct Agreed {
 /// - In: [`Connection::open`] decrypts a record where it lies.
 /// - Out: [`Connection::seal`] encrypts pieces of plaintext into the caller's buffer; [`Connection::close`] says that no
 ///   more comes.
-/// - Replies to the peer's key updates wait inside and go out with the next call of `seal`, or of
+/// - Replies to the peer's key updates, and tickets for a client, wait inside and go out with the next call of `seal`, or of
 ///   [`Connection::reply`] when there is nothing to send.
 ///
 /// A client that resumes a session may send data ahead ([`Accepting::into_early`]). It is answered before its handshake is done;
@@ -64,7 +64,7 @@ pub struct Connection {
     idle_records: u8,
     closed: bool,
     reply: Reply,
-    /// What rustls wrote behind a handshake that was done early, and is to be sent before the reply: tickets, or an alert.
+    /// What rustls wrote at the end of the handshake and nobody waits for, to be sent before the reply: tickets, or an alert.
     waiting: Vec<u8>,
     /// A handshake message that is not whole yet. Nearly always empty, and then without memory.
     message: Vec<u8>,
@@ -308,6 +308,20 @@ impl Connection {
         let written = tx.seal(kind, body.len(), room, |to| to.copy_from_slice(body))?;
         self.reply.length += written as u8;
         Ok(())
+    }
+
+    /// Keeps what the last step of a client's handshake wrote, to go with what is sent next, if the client can do without: the
+    /// tickets of TLS 1.3. Before that version the handshake ends with these bytes, and they stay in `out`.
+    pub fn keep(&mut self, out: &mut Vec<u8>) {
+        if self.version == ProtocolVersion::TLSv1_3 && self.is_complete() {
+            self.waiting.append(out);
+        }
+    }
+
+    /// Whether bytes of ours wait that the peer asked for; tickets can go with what is sent next.
+    #[inline]
+    pub fn is_asked(&self) -> bool {
+        self.reply.length != 0
     }
 
     /// Whether bytes of ours wait to be sent.
