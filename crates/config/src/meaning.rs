@@ -106,8 +106,11 @@ impl Servers {
     /// Says so when the option whose name is at `at` does nothing for these servers.
     pub fn look_at(self, cx: &mut Cx<'_>, line: &Line, at: usize, word: &str) -> Outcome {
         if self.read(word) {
-            // There is no client whose address a connection could come from.
-            let clients = |at: &usize| line.text(*at) == "usesrc" && line.text(at + 1).starts_with("client");
+            // There is no client whose address a connection could come from, and no request that has one.
+            let clients = |at: &usize| {
+                let from = line.text(at + 1);
+                line.text(*at) == "usesrc" && (from.starts_with("client") || from.starts_with("hdr_ip("))
+            };
             let asked =
                 (self != Servers::OfProxy && word == "source").then(|| (at + 2..at + 6).find(clients));
             return match asked.flatten() {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use thalweg_check::Protocol;
 use thalweg_dns::Network;
+use thalweg_http::HeaderId;
+use thalweg_sample::args::Arg;
 use thalweg_syntax::address::PortSpec;
 use thalweg_syntax::{Address, AddressOptions, Diagnostic, Line, TimeError, TimeUnit};
 
 use crate::build::{Cx, InitAddr, ProxyFieldDraft, ProxyHeaderDraft, ServerDraft};
 use crate::keyword::{fail, not_supported};
-use crate::model::{CheckConfig, SlowSettings, SourceAddress, SourceMode, WebSocketProtocol};
+use crate::model::{CheckConfig, HeaderSource, SlowSettings, SourceAddress, SourceMode, WebSocketProtocol};
 use crate::numbers::{count, duration_ms, lenient};
 use crate::resolve::address;
 use crate::setter::{Took, value};
@@ -419,7 +421,7 @@ pub(crate) fn parse_source(
     };
     let ports = ports.or((port != 0).then_some((port, port)));
     let mut source = SourceAddress {
-        addr: (!ip.is_unspecified() || port != 0).then(|| SocketAddr::new(ip, port)),
+        addr: (!ip.is_unspecified()).then(|| SocketAddr::new(ip, port)),
         ports,
         interface: None,
         mode: SourceMode::Own,
@@ -460,8 +462,8 @@ fn source_mode(cx: &mut Cx<'_>, line: &Line, at: usize) -> Result<SourceMode, Bo
         "client" => Ok(SourceMode::Client),
         "clientip" => Ok(SourceMode::ClientIp),
         _ if word.starts_with("hdr_ip(") => {
-            let why = "the source is known before the request is; use 'usesrc clientip' and 'set-src'";
-            Err(not_supported(line, at, "usesrc hdr_ip", why))
+            let source = header_source(&word["hdr_ip(".len()..]).map_err(|why| fail(line, at, why))?;
+            Ok(source.map_or(SourceMode::Own, SourceMode::Header))
         }
         _ => match address(cx, line, at, &AddressOptions::SOURCE, &format!("'usesrc {word}' : "))? {
             Address::Ip { ip, port, .. } => {
@@ -471,6 +473,33 @@ fn source_mode(cx: &mut Cx<'_>, line: &Line, at: usize) -> Result<SourceMode, Bo
             other => Err(not_supported(line, at, other.family_name(), "a source is an IP address")),
         },
     }
+}
+
+/// `<name>[,<occurrence>]` as the reference reads it: what follows is passed over, and what is no number is 0, which switches it off.
+fn header_source(text: &str) -> Result<Option<HeaderSource>, &'static str> {
+    let text = text.trim_start();
+    let ends = |c: char| matches!(c, ',' | ')') || c.is_ascii_whitespace();
+    let (name, rest) = text.split_at(text.find(ends).unwrap_or(text.len()));
+    let occurrence = match rest.trim_start().strip_prefix(',') {
+        None => -1,
+        Some(number) => {
+            let digits = number.strip_prefix('-').unwrap_or(number);
+            let len = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            let value = digits[..len]
+                .bytes()
+                .fold(0i32, |value, digit| value.saturating_mul(10).saturating_add(i32::from(digit - b'0')));
+            if number.starts_with('-') { -value } else { value }
+        }
+    };
+    if occurrence < -10 {
+        return Err("usesrc hdr_ip(name,num) does not support negative occurrences values smaller than 10.");
+    }
+    let lower: Box<[u8]> = name.to_ascii_lowercase().into_bytes().into();
+    let field = match name {
+        "" => Arg::Missing,
+        _ => Arg::Header(HeaderId::from_lower(&lower), lower),
+    };
+    Ok((occurrence != 0).then(|| HeaderSource { name: name.into(), field, occurrence }))
 }
 
 /// A network as a text: `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `::1`.

@@ -1,10 +1,15 @@
 //! What is consistent in its parts and wrong as a whole: the reference's warnings and refusals.
 
+use std::sync::Arc;
+
 use thalweg_check::{Kind, Protocol};
 use thalweg_syntax::{Diagnostic, Lead, Severity};
 
 use crate::build::{Building, Cx};
-use crate::model::{Algorithm, BalanceAlgo, HashMethod, Mode, ObserveLayer, Proxy, Server, ServerAddr};
+use crate::model::{
+    Algorithm, BalanceAlgo, HashMethod, Mode, ObserveLayer, Proxy, Server, ServerAddr, SlowSettings,
+    SourceAddress, SourceMode,
+};
 use crate::proxy::balance::{is_for_logs, listed_for_logs};
 
 /// A warning about a section.
@@ -259,16 +264,38 @@ fn needs_http(cx: &mut Cx<'_>, b: &mut Building) {
         ));
         b.p.balance.algo = BalanceAlgo::Servers(Algorithm::RoundRobin);
     }
-    for server in &b.p.servers {
+    if let Some(name) = b.p.source.as_mut().and_then(|source| no_header(Arc::make_mut(source))) {
+        said.push(format!("{title} : ignoring use of header {name} as source IP in non-HTTP mode."));
+    }
+    for server in &mut b.p.servers {
+        let name = Arc::clone(&server.name);
         if server.cookie.is_some() {
+            said.push(format!("{title}: ignoring cookie for server '{name}' as HTTP mode is disabled."));
+        }
+        let from_header = |extra: &Arc<SlowSettings>| {
+            matches!(extra.source, Some(SourceAddress { mode: SourceMode::Header(_), .. }))
+        };
+        if let Some(extra) = server.extra.as_mut().filter(|extra| from_header(extra))
+            && let Some(header) = Arc::make_mut(extra).source.as_mut().and_then(no_header)
+        {
             said.push(format!(
-                "{title}: ignoring cookie for server '{}' as HTTP mode is disabled.",
-                server.name
+                "{title} : server {name} cannot use header {header} as source IP in non-HTTP mode."
             ));
         }
     }
     for message in said {
         warn(cx, b, message);
+    }
+}
+
+/// A source without a request to take it from is the address that stands before `usesrc`. Gives the name of the field.
+fn no_header(source: &mut SourceAddress) -> Option<Arc<str>> {
+    match std::mem::replace(&mut source.mode, SourceMode::Own) {
+        SourceMode::Header(header) => Some(header.name),
+        mode => {
+            source.mode = mode;
+            None
+        }
     }
 }
 

@@ -42,8 +42,8 @@ pub use opentelemetry::OpenTelemetry;
 pub use peers::{Peer, PeersSection};
 pub use proxy::{
     Balance, BalanceAlgo, Capture, CookieCapture, CookieMode, CookiePersistence, DynamicTarget, ForwardFor,
-    ForwardedField, ForwardedHeader, HashType, HedgeDelay, KeepAliveProbe, LogFormats, Mode, Net,
-    OutlierDetection, PersistRule, Proxy, ProxyKind, ProxyOptions, RestrictHeaderNames, RetryOn, Reuse,
+    ForwardedField, ForwardedHeader, HashType, HeaderSource, HedgeDelay, KeepAliveProbe, LogFormats, Mode,
+    Net, OutlierDetection, PersistRule, Proxy, ProxyKind, ProxyOptions, RestrictHeaderNames, RetryOn, Reuse,
     Rules, SourceAddress, SourceMode, StickRule, StickStore, Timeouts, UseBackend, UseServer,
     UseServerTarget, Zone,
 };

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use thalweg_sample::args::Arg;
+
 use super::{
     Algorithm, BalanceKey, Bind, Filters, HashFunction, HashMethod, LogStep, LogTarget, Places,
     PreserveAffinity, ProxyId, Server, ServerId, Shared, StatsPage,
@@ -624,7 +626,7 @@ pub enum CookieMode {
 }
 
 /// `source`: where connections to servers leave from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct SourceAddress {
     pub addr: Option<SocketAddr>,
     /// Source ports, inclusive; the system chooses when absent.
@@ -634,12 +636,24 @@ pub struct SourceAddress {
 }
 
 /// `usesrc`: pretend to be someone else.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum SourceMode {
     Own,
     Addr(SocketAddr),
     Client,
     ClientIp,
+    /// Whose address a field of the request has.
+    Header(HeaderSource),
+}
+
+/// `usesrc hdr_ip(<name>,<occurrence>)`
+#[derive(Clone, Debug)]
+pub struct HeaderSource {
+    pub name: Arc<str>,
+    /// The same, as it is looked for; any field without a name.
+    pub field: Arg,
+    /// Which of the values: from 1 up, or from -1 down for the last ones.
+    pub occurrence: i32,
 }
 
 /// `retry-on`: after which failures a request may be sent again.

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -136,6 +136,8 @@ pub struct LineValues {
     pub name: Option<Option<Box<[u8]>>>,
     /// The request wants to become a WebSocket.
     pub websocket: bool,
+    /// The address that it has for the connection to come from (`usesrc hdr_ip`).
+    pub source: Option<IpAddr>,
 }
 
 /// A server, and what a connection to it must be for a stream: what is asked of those that are idle.
@@ -293,7 +295,7 @@ impl<'a> Target<'a> {
         overrides: &Overrides,
         values: LineValues,
     ) -> Target<'a> {
-        let LineValues { header_fields, mut sni, name, websocket } = values;
+        let LineValues { header_fields, mut sni, name, websocket, source } = values;
         let proxy = worker.proxy(backend);
         let client = facts.src.unwrap_or_else(|| session.source());
         let local = facts.dst.unwrap_or_else(|| session.destination());
@@ -303,8 +305,7 @@ impl<'a> Target<'a> {
             Some(changed) => address(&changed.identity.addr, changed.identity.port_mode, local),
         };
         let moves = changed.map_or(0, |changed| changed.moves) + server.revision;
-        let source_config = server.rare().source.as_ref().or(proxy.source.as_deref());
-        let source = source_config.and_then(|s| source_address(s, client));
+        let source = source_config(proxy, server).and_then(|config| source_address(config, client, source));
         if server.addr == ServerAddr::Reverse {
             // What was made by the other end has its name, and nothing else of the line.
             let name = name.unwrap_or_else(|| sni.take());
@@ -525,7 +526,7 @@ impl<'a> Target<'a> {
         let rare = self.server.rare();
         let tune = &self.worker.instance.config.global.tune;
         let some = |n: u32| (n != 0).then_some(n);
-        let source_config = rare.source.as_ref().or(self.proxy.source.as_deref());
+        let source_config = source_config(self.proxy, self.server);
         let keepalive = self.proxy.opts.tcpka_srv.then_some(Keepalive {
             count: some(self.proxy.srv_keepalive.cnt),
             idle_s: some(self.proxy.srv_keepalive.idle_s),
@@ -533,8 +534,11 @@ impl<'a> Target<'a> {
         });
         ConnectOptions {
             source: self.source.map(SockAddr::from),
-            source_ports: source_config.and_then(|s| s.ports),
-            transparent: source_config.is_some_and(|s| s.mode != SourceMode::Own),
+            // Who presents another address has that one's port.
+            source_ports: source_config
+                .filter(|config| config.addr == self.source)
+                .and_then(|config| config.ports),
+            transparent: source_config.is_some_and(|config| !matches!(config.mode, SourceMode::Own)),
             interface: source_config.and_then(|s| s.interface.as_deref()).map(Box::from),
             keepalive,
             user_timeout_ms: some(rare.tcp_ut_ms),
@@ -634,9 +638,18 @@ pub(crate) fn local_address(addr: &ServerAddr) -> Option<SockAddr> {
     }
 }
 
-fn source_address(source: &SourceAddress, client: Endpoint) -> Option<SocketAddr> {
+/// What is said of where connections to a server come from.
+pub fn source_config<'a>(proxy: &'a Proxy, server: &'a Server) -> Option<&'a SourceAddress> {
+    server.rare().source.as_ref().or(proxy.source.as_deref())
+}
+
+fn source_address(source: &SourceAddress, client: Endpoint, in_header: Option<IpAddr>) -> Option<SocketAddr> {
     match &source.mode {
         SourceMode::Own => source.addr,
+        SourceMode::Header(_) => {
+            let named = in_header.filter(|ip| !ip.is_unspecified());
+            named.map(|ip| SocketAddr::new(ip, 0)).or(source.addr)
+        }
         SourceMode::Addr(addr) => Some(*addr),
         SourceMode::Client => match client {
             Endpoint::Inet(addr) => Some(addr),

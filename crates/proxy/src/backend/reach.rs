@@ -75,7 +75,7 @@ fn options(server: &Server) -> ConnectOptions {
     let source = rare.source.as_ref();
     let from = source.and_then(|source| match source.mode {
         SourceMode::Addr(address) => Some(address),
-        SourceMode::Own | SourceMode::Client | SourceMode::ClientIp => source.addr,
+        _ => source.addr,
     });
     ConnectOptions {
         source: from.map(SockAddr::from),

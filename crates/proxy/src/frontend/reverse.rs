@@ -131,6 +131,7 @@ impl Dialer {
                 // What others would call it; it is asked on from its other end only.
                 name: server.rare().pool_conn_name.as_ref().map(|_| None),
                 websocket: false,
+                source: None,
             };
             let (facts, overrides) = (StreamFacts::default(), Overrides::default());
             let target = Target::new(&worker, proxy, server, &session, &facts, &overrides, values);

@@ -6,13 +6,15 @@
 //! with [`Attempts::failed`]. What most requests find at once, a server with room and an idle connection, is asked for
 //! first and without a future ([`Attempts::next_at_once`], [`Attempts::take_idle`]).
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::task::Poll;
 
 use thalweg_balance::ServerIndex;
-use thalweg_config::model::{LogStep, Proxy, ProxyId, Server, ServerId};
+use thalweg_config::model::{LogStep, Proxy, ProxyId, Server, ServerId, SourceMode};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
+use thalweg_sample::fetch::http::header_address;
 use thalweg_tls::engine::SentEarly;
 
 use super::ending::{self, Cause};
@@ -20,7 +22,7 @@ use super::stay::Stay;
 use super::{After, Stop, Stream, cookie, early, finish, shut_check, stick, waiting};
 use crate::backend::Slot;
 use crate::backend::assign::{self, Choice, Full, NoServer};
-use crate::backend::connect::{LineValues, ServerConn, Target, Way};
+use crate::backend::connect::{LineValues, ServerConn, Target, Way, source_config};
 use crate::backend::connect_error::ConnectError;
 use crate::backend::refused;
 use crate::connection::line::Line;
@@ -284,6 +286,16 @@ fn is_websocket(stream: &Stream<'_>) -> bool {
     stream.state.facts.is_http && stream.state.request_framing.websocket
 }
 
+/// The address in the request that its connection is to come from (`usesrc hdr_ip`).
+fn address_in_header(stream: &Stream<'_>, be: &Proxy, server: &Server) -> Option<IpAddr> {
+    match &source_config(be, server)?.mode {
+        SourceMode::Header(from) if stream.state.facts.is_http => {
+            header_address(&stream.state.request, &from.field, from.occurrence)
+        }
+        _ => None,
+    }
+}
+
 /// Where a connection of a stream to a server goes, and what it must be.
 pub fn target<'a>(stream: &mut Stream<'a>, be: &Proxy, server: &'a Server) -> Target<'a> {
     let values = LineValues {
@@ -291,6 +303,7 @@ pub fn target<'a>(stream: &mut Stream<'a>, be: &Proxy, server: &'a Server) -> Ta
         sni: stream.server_name(server),
         name: stream.connection_name(server),
         websocket: is_websocket(stream),
+        source: address_in_header(stream, be, server),
     };
     let (session, facts) = (stream.session.facts(), &stream.state.facts);
     let overrides = &stream.state.effects.overrides;

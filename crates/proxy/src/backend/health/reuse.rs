@@ -50,6 +50,7 @@ impl Checker {
             sni: None,
             name: name.map(|name| Some(name.as_bytes().into())),
             websocket: false,
+            source: None,
         };
         // A request that nobody sent.
         let id = facts::ProxyId(proxy.id.0);

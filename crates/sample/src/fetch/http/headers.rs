@@ -191,6 +191,13 @@ pub(super) fn hdr_ip(args: &Args, cx: &mut Ctx, iter: &mut Iter, side: Side) -> 
     }
 }
 
+/// The address in one of the values of a field: from 1 up, or from -1 down to -10 for the last ones.
+pub fn header_address(head: &Head, field: &Arg, occurrence: i32) -> Option<IpAddr> {
+    let mut picker = Picker::new(i64::from(occurrence));
+    each_value(head, field, |span| picker.take(span));
+    address(head.bytes(picker.result()?))
+}
+
 pub(super) fn delimiter(args: &Args) -> u8 {
     args.str(0).and_then(|d| d.first().copied()).unwrap_or(b',')
 }

@@ -27,6 +27,8 @@ const NAME: &[ArgKind] = &[Str];
 const NAME_OCC: &[ArgKind] = &[Str, Int];
 const PARAM: &[ArgKind] = &[Str, Str, Str];
 
+pub use headers::header_address;
+
 /// The fetches of this file.
 pub static TABLE: &[FetchDef] = &[
     FetchDef::new("base", Type::Str, REQUEST, "the host and the path", |_, cx, _| {
