@@ -365,6 +365,14 @@ impl Conversation {
                             *self.so_far = Verdict { status: Status::L7Ok, code, info: shortened(info) };
                         }
                     }
+                    // Whose greeting does not come is told as if it had been expected by a line.
+                    Answer::Bad { status, .. } if self.input.is_empty() && dialect.is_mysql() => {
+                        return done(
+                            status,
+                            0,
+                            format!("TCPCHK got an empty response at step {}", self.at + 1),
+                        );
+                    }
                     Answer::Bad { status, code, info } => return done(status, code.unwrap_or(0), info),
                 },
                 StepKind::Expect(expect) => {
@@ -488,6 +496,7 @@ impl Conversation {
             expect.error_status.unwrap_or(if on_status { Status::L7Status } else { Status::L7Response });
         let info = match &expect.on_error {
             Some(format) => self.rendered(format, evaluate),
+            None if self.program.kind == Kind::Dialect => String::new(),
             None => self.complaint(step, expect, on_status, evaluate),
         };
         Some(done(status, code, info))
@@ -635,8 +644,9 @@ fn done(status: Status, code: i64, info: String) -> Next {
     Next::Done(Verdict { status, code, info: shortened(info) })
 }
 
-/// A text about a check, cut to the length that is kept of it.
+/// A text about a check, cut to the length that is kept of it, and where it is no text any more.
 pub fn shortened(mut info: String) -> String {
+    info.truncate(info.find('\0').unwrap_or(info.len()));
     if info.len() > INFO_MAX {
         let end = (0..=INFO_MAX).rev().find(|i| info.is_char_boundary(*i)).unwrap_or(0);
         info.truncate(end);

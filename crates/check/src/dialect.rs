@@ -29,6 +29,10 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    pub(crate) fn is_mysql(self) -> bool {
+        matches!(self, Dialect::MysqlGreeting | Dialect::MysqlLogin)
+    }
+
     /// Judges what arrived. `last` says that nothing more comes.
     pub(crate) fn judge(self, input: &[u8], last: bool) -> Answer {
         match self {

@@ -4,6 +4,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -282,11 +283,8 @@ fn answers_are_judged_by_the_rules() {
             "failed, reason: Layer7 invalid response, info: \"Not LDAPv3 protocol\"",
         ),
         ("option ssl-hello-chk", "\x15\x03\0\0\x02\x02\x28", "succeeded, reason: Layer6 check passed"),
-        (
-            "option ssl-hello-chk",
-            "HTTP/1.0 400 Bad\r\n\r\n",
-            "failed, reason: Layer6 invalid response, info: \"TCPCHK did not match content (binary regex) at step 2\"",
-        ),
+        ("option ssl-hello-chk", "HTTP/1.0 400 Bad\r\n\r\n", "failed, reason: Layer6 invalid response"),
+        ("option redis-check", "d\0\0\0no\r\n", "failed, reason: Layer7 wrong status, code: 0, info: \"d\""),
         (
             "option pgsql-check user u",
             "R\0\0\0\x08\0\0\0\0",
@@ -310,6 +308,36 @@ fn answers_are_judged_by_the_rules() {
             );
         }
     });
+}
+
+/// Who ends the connection without a word, once all was heard.
+#[test]
+fn no_answer_is_told_as_the_reference_tells_it() {
+    let quit: &[u8] = b"\x01\0\0\0\x01";
+    let cases = [
+        ("option mysql-check", None, "info: \"TCPCHK got an empty response at step 2\""),
+        ("option mysql-check user u", Some(quit), "info: \"TCPCHK got an empty response at step 3\""),
+    ];
+    let play = |io, program: Option<&Path>| {
+        for (lines, heard, expected) in cases {
+            let server = Server::start(move |mut conn, _| {
+                heard.map(|end| conn.try_until(end));
+            });
+            let lines = format!("{lines}\nserver a {} check inter 5s", server.addr);
+            let setup = setup(&lines);
+            let proxy = match program {
+                None => setup.start(io),
+                Some(program) => setup.program(program).start(io),
+            };
+            let line = said(&proxy);
+            let expected = format!("failed, reason: Layer7 invalid response, {expected}");
+            assert!(line.contains(&expected), "{lines}\n{line}");
+        }
+    };
+    each_driver(|io| play(io, None));
+    if let Some(reference) = support::reference() {
+        play("epoll", Some(&reference));
+    }
 }
 
 #[test]
