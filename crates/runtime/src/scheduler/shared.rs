@@ -23,7 +23,7 @@ use std::future::Future;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 use std::task::{Context, Waker};
 
 use thalweg_shared::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, fence};
@@ -51,15 +51,18 @@ impl SharedSlot {
     fn storage(&self) -> NonNull<Storage> {
         NonNull::from(&self.future).cast()
     }
+
+    /// Where the task was last woken.
+    fn from(&self) -> &'static Location<'static> {
+        // SAFETY: only references to `'static` locations are stored.
+        unsafe { self.from.load(Ordering::Relaxed).as_ref() }.unwrap_or(profile::unknown_caller())
+    }
 }
 
 /// See the module.
 pub(crate) struct SharedTasks {
-    slots: NonNull<SharedSlot>,
-    ready: Ring,
-    /// Free indices below `used`.
-    free: Ring,
-    used: AtomicU32,
+    /// Made with the first task: it takes 9 MB, and most processes have none.
+    table: OnceLock<Table>,
     /// The threads to wake; set while a runtime runs.
     threads: Mutex<Vec<&'static Endpoint>>,
     /// Where the search for a sleeping thread starts; only a hint.
@@ -67,23 +70,26 @@ pub(crate) struct SharedTasks {
     number: AtomicU32,
 }
 
+/// Where tasks are, once there was one.
+struct Table {
+    slots: NonNull<SharedSlot>,
+    ready: Ring,
+    /// Free indices below `used`.
+    free: Ring,
+    used: AtomicU32,
+}
+
 // SAFETY: see the module: cells of a slot are touched by the owner its atomic state names.
-unsafe impl Sync for SharedTasks {}
+unsafe impl Sync for Table {}
 // SAFETY: as above.
-unsafe impl Send for SharedTasks {}
+unsafe impl Send for Table {}
 
 static HELPER: Kind = Kind::new("shared-timer");
 
 impl SharedTasks {
     pub(crate) fn new() -> SharedTasks {
-        let layout = Layout::array::<SharedSlot>(SHARED_MAX).expect("a constant size");
-        // SAFETY: the layout is not zero-sized. Pages of slots that are never used stay untouched.
-        let slots = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<SharedSlot>());
         SharedTasks {
-            slots: slots.unwrap_or_else(|| handle_alloc_error(layout)),
-            ready: Ring::new(SHARED_MAX),
-            free: Ring::new(SHARED_MAX),
-            used: AtomicU32::new(0),
+            table: OnceLock::new(),
             threads: Mutex::new(Vec::new()),
             turn: AtomicU32::new(0),
             number: AtomicU32::new(u32::MAX),
@@ -99,27 +105,27 @@ impl SharedTasks {
     /// The runtime ended, its threads with it: drops every task.
     pub(crate) fn close(&self) {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        while self.ready.pop().is_some() {}
-        for index in 0..self.used.load(Ordering::Acquire) {
-            if self.slot(index).state.is_live() {
+        let Some(table) = self.table.get() else { return };
+        while table.ready.pop().is_some() {}
+        for index in 0..table.used.load(Ordering::Acquire) {
+            if table.slot(index).state.is_live() {
                 // No thread runs any of them any more, so we own them all.
-                _ = catch_unwind(AssertUnwindSafe(|| self.drop_future(index)));
-                self.release(index);
+                _ = catch_unwind(AssertUnwindSafe(|| table.drop_future(index)));
+                table.release(index);
             }
         }
-        while self.ready.pop().is_some() {}
+        while table.ready.pop().is_some() {}
     }
 
-    fn slot(&self, index: u32) -> &SharedSlot {
-        assert!((index as usize) < SHARED_MAX);
-        // SAFETY: within the array, which is never freed; all-zero is valid.
-        unsafe { self.slots.add(index as usize).as_ref() }
+    /// The table, for who knows of a task in it, or makes the first one.
+    fn table(&self) -> &Table {
+        self.table.get_or_init(Table::new)
     }
 
     /// Tasks that wait in the queue.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
-        self.ready.len()
+        self.table.get().map_or(0, |table| table.ready.len())
     }
 
     /// Whether the identifier is that of a shared task of this runtime.
@@ -137,8 +143,10 @@ impl SharedTasks {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Some(index) = self.free.pop().or_else(|| {
-            self.used
+        let table = self.table();
+        let Some(index) = table.free.pop().or_else(|| {
+            table
+                .used
                 .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| {
                     ((n as usize) < SHARED_MAX).then_some(n + 1)
                 })
@@ -146,7 +154,7 @@ impl SharedTasks {
         }) else {
             return Err(future);
         };
-        let slot = self.slot(index);
+        let slot = table.slot(index);
         // SAFETY: the slot is free and ours, and slots do not move.
         slot.vtable.set(Some(unsafe { slot::place(slot.storage(), future) }));
         slot.kind.set(Some(kind));
@@ -160,8 +168,10 @@ impl SharedTasks {
 
     /// Wakes a task, from any thread.
     pub(crate) fn wake(&self, id: TaskId, reason: Reason, from: &'static Location<'static>) {
-        if (id.index() as usize) < SHARED_MAX {
-            let slot = self.slot(id.index());
+        if (id.index() as usize) < SHARED_MAX
+            && let Some(table) = self.table.get()
+        {
+            let slot = table.slot(id.index());
             if slot.state.wake(id.generation(), reason.0) {
                 slot.from.store(ptr::from_ref(from).cast_mut(), Ordering::Relaxed);
                 self.push(id.index());
@@ -170,7 +180,7 @@ impl SharedTasks {
     }
 
     fn push(&self, index: u32) {
-        let pushed = self.ready.push(index);
+        let pushed = self.table().ready.push(index);
         debug_assert!(pushed, "the ring has a cell per slot");
         // Pairs with the fence of a thread that announces its sleep and then looks at the ring.
         fence(Ordering::SeqCst);
@@ -201,8 +211,9 @@ impl SharedTasks {
 
     /// Runs the task that waits longest. False when none waits.
     pub(crate) fn run_one(&'static self, local: &Local) -> bool {
-        let Some(index) = self.ready.pop() else { return false };
-        let slot = self.slot(index);
+        let Some(table) = self.table.get() else { return false };
+        let Some(index) = table.ready.pop() else { return false };
+        let slot = table.slot(index);
         let (generation, reasons) = slot.state.take();
         let reasons = Reason(reasons);
         let id = TaskId::new(self.number.load(Ordering::Relaxed), index, generation);
@@ -210,7 +221,7 @@ impl SharedTasks {
         let Some(vtable) = slot.vtable.get() else { return true };
         let mut ready = false;
         if local.profiling.get() {
-            profile::before_run(local, self.from(slot), 0);
+            profile::before_run(local, slot.from(), 0);
         }
         let want = local.run_foreign(id, reasons, || {
             if reasons.contains(Reason::KILL) {
@@ -225,7 +236,7 @@ impl SharedTasks {
             ready = unsafe { (vtable.poll)(slot.storage(), &mut Context::from_waker(&waker)) }.is_ready();
         });
         if local.profiling.get() | local.watch.is_marked() {
-            profile::count_run(local, slot.kind.get().unwrap_or(&HELPER), self.from(slot));
+            profile::count_run(local, slot.kind.get().unwrap_or(&HELPER), slot.from());
         }
         if !ready {
             if want == NEVER {
@@ -252,25 +263,40 @@ impl SharedTasks {
                 After::Drop => {}
             }
         }
-        local.run_foreign(id, reasons, || self.drop_future(index));
-        self.release(index);
+        local.run_foreign(id, reasons, || table.drop_future(index));
+        table.release(index);
         true
     }
 
     /// After a panic in the task `id`, which this thread owns: drops it. Returns its kind and where it was woken.
     pub(crate) fn contain(&self, id: TaskId) -> (&'static str, &'static Location<'static>) {
-        let slot = self.slot(id.index());
+        let table = self.table();
+        let slot = table.slot(id.index());
         let kind = slot.kind.get().map_or("shared task", Kind::name);
-        let from = self.from(slot);
-        _ = catch_unwind(AssertUnwindSafe(|| self.drop_future(id.index())));
-        self.release(id.index());
+        let from = slot.from();
+        _ = catch_unwind(AssertUnwindSafe(|| table.drop_future(id.index())));
+        table.release(id.index());
         (kind, from)
     }
+}
 
-    /// Where a task was last woken.
-    fn from(&self, slot: &SharedSlot) -> &'static Location<'static> {
-        // SAFETY: only references to `'static` locations are stored.
-        unsafe { slot.from.load(Ordering::Relaxed).as_ref() }.unwrap_or(profile::unknown_caller())
+impl Table {
+    fn new() -> Table {
+        let layout = Layout::array::<SharedSlot>(SHARED_MAX).expect("a constant size");
+        // SAFETY: the layout is not zero-sized.
+        let slots = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<SharedSlot>());
+        Table {
+            slots: slots.unwrap_or_else(|| handle_alloc_error(layout)),
+            ready: Ring::new(SHARED_MAX),
+            free: Ring::new(SHARED_MAX),
+            used: AtomicU32::new(0),
+        }
+    }
+
+    fn slot(&self, index: u32) -> &SharedSlot {
+        assert!((index as usize) < SHARED_MAX);
+        // SAFETY: within the array, which is never freed; all-zero is valid.
+        unsafe { self.slots.add(index as usize).as_ref() }
     }
 
     fn drop_future(&self, index: u32) {
@@ -294,7 +320,7 @@ impl SharedTasks {
 /// Wakes a shared task when its deadline has come. A deadline that moved later is followed; one that went away, or
 /// a task that is over, or an earlier helper, ends this one.
 async fn help(tasks: &'static SharedTasks, id: TaskId, mut deadline: u64) {
-    let slot = tasks.slot(id.index());
+    let slot = tasks.table().slot(id.index());
     let replace =
         |old, new| slot.helper.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok();
     loop {
@@ -338,5 +364,24 @@ where
             Err(future) => local.spawn(kind, super::SpawnOptions::default(), future, from),
         },
         None => local.spawn(kind, super::SpawnOptions::default(), future, from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_shared_tasks_there_is_no_memory_for_any() {
+        let tasks = SharedTasks::new();
+        tasks.open(7, Vec::new());
+        tasks.wake(TaskId::new(7, 0, 1), Reason::MESSAGE, Location::caller());
+        assert_eq!((tasks.waiting(), tasks.is_one(TaskId::new(7, 0, 1))), (0, true));
+        assert!(tasks.table.get().is_none());
+        let id =
+            tasks.spawn(&HELPER, async {}, Location::caller()).unwrap_or_else(|_| panic!("there is room"));
+        assert_eq!((id.index(), tasks.waiting(), tasks.table.get().is_some()), (0, 1, true));
+        tasks.close();
+        assert_eq!(tasks.waiting(), 0);
     }
 }

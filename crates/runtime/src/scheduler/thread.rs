@@ -50,7 +50,7 @@ struct JobMessage {
     job: Job,
 }
 
-const CHUNK: usize = 4096;
+const CHUNK: usize = 1024;
 const CHUNKS: usize = TASKS_MAX / CHUNK;
 
 /// What the owner finds in its mailbox.
