@@ -179,7 +179,6 @@ impl Port {
     /// processes [share](Self::share) goes on to listen there.
     pub fn retire(&self) {
         let mut state = self.state();
-        self.retired.store(true, Ordering::Relaxed);
         // An inherited socket is the parent's.
         let address = state.socket.as_ref().and_then(|s| descriptor::local_addr(s.socket.as_raw_fd()).ok());
         let ours = match self.how {
@@ -193,12 +192,14 @@ impl Port {
             let _ = state.take_in(ours && !self.shared.load(Ordering::Relaxed));
         }
         state.socket = None;
+        // Not before: whoever sees it and finds nobody waiting goes, and the last one that goes leaves those that wait to be reset.
+        self.retired.store(true, Ordering::Release);
         self.changed(&state);
     }
 
-    /// Whether it gave its address up for good.
+    /// Whether it gave its address up for good. Those that were waiting then are known.
     pub fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Relaxed)
+        self.retired.load(Ordering::Acquire)
     }
 
     /// Takes the address back.

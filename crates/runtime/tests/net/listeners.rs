@@ -235,6 +235,26 @@ each_driver!(connections_that_wait_when_a_port_is_let_go_are_taken_in, || async 
     std::fs::remove_file(path).unwrap();
 });
 
+// Nobody that accepts goes while somebody waits: from the moment on in which it can be seen that nothing more is to be accepted, those
+// that wait can be seen, too.
+each_driver!(who_sees_that_a_port_is_retired_sees_who_waits, || async {
+    for _ in 0..200 {
+        let fd = listener::open(&any_tcp(), &ListenOptions::default()).unwrap();
+        let address = descriptor::inspect(fd.as_fd()).unwrap().local;
+        let port = Arc::new(Port::new(fd, LetGo::Unlisten(10)));
+        let mut listener = Listener::on(port.clone());
+        assert!(listener.poll_accept().is_pending());
+        let client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
+        let retires = std::thread::spawn(move || port.retire());
+        while !listener.is_retired() {
+            std::hint::spin_loop();
+        }
+        assert!(listener.has_left());
+        retires.join().unwrap();
+        drop(client);
+    }
+});
+
 each_driver!(a_shared_port_that_is_retired_listens_elsewhere, || async {
     let fd = listener::open(&any_tcp(), &ListenOptions::default()).unwrap();
     let address = descriptor::inspect(fd.as_fd()).unwrap().local;
