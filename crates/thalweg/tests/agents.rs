@@ -4,7 +4,11 @@
 mod support;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, nobody};
 
@@ -194,5 +198,61 @@ fn an_agent_that_cannot_be_asked_changes_nothing() {
         assert_eq!(ask(&proxy, &command), "\n");
         assert_eq!(said(&proxy), verdict(false, "down"));
         assert_eq!(said(&proxy), DOWN);
+    });
+}
+
+/// Who sees the end of an agent's connection finds that all of what it said was done, whatever else the machine does meanwhile.
+#[test]
+fn what_an_agent_said_is_done_when_its_connection_ends() {
+    const SERVERS: usize = 12;
+    each_driver(|io| {
+        let (cli, wrong) = (Arc::new(OnceLock::<PathBuf>::new()), Arc::new(Mutex::new(Vec::new())));
+        let asked = Arc::new(AtomicU32::new(0));
+        let turns: [Mutex<()>; SERVERS] = Default::default();
+        let (path, found, count) = (Arc::clone(&cli), Arc::clone(&wrong), Arc::clone(&asked));
+        let agent = Server::start(move |mut conn, _| {
+            let Some(name) = conn.try_until(b".") else { return };
+            let name = String::from_utf8(name).unwrap().replace('.', "");
+            // On a slow machine the next question comes before this answer was looked for.
+            let number: usize = name[1..].parse().unwrap();
+            let _turn = turns[number - 10].lock().unwrap();
+            let round = count.fetch_add(1, Ordering::SeqCst);
+            let (weight, state) = (1 + round % 90, if round % 2 == 0 { "maint" } else { "ready" });
+            conn.send(format!("{weight}% {state}\n"));
+            conn.ended();
+            let Some(path) = path.get() else { return };
+            // The program may be about to end.
+            let weight_now = || {
+                let mut cli = UnixStream::connect(path).ok()?;
+                writeln!(cli, "get weight be/{name}").ok()?;
+                let mut answer = String::new();
+                cli.read_to_string(&mut answer).ok()?;
+                Some(answer).filter(|answer| !answer.is_empty())
+            };
+            let Some(is) = weight_now() else { return };
+            if !is.starts_with(&format!("{weight} ")) {
+                found.lock().unwrap().push(format!("{is} for {weight}"));
+            }
+        });
+        let servers: String = (10..10 + SERVERS)
+            .map(|n| {
+                let (ip, port) = (agent.addr.ip(), agent.addr.port());
+                format!(
+                    "server s{n} {} weight 100 agent-check agent-addr {ip} agent-port {port} agent-inter 500ms agent-send s{n}.\n",
+                    nobody()
+                )
+            })
+            .collect();
+        let setup = Setup::tcp(&format!("backend be\nno log\n{servers}"));
+        let proxy = setup
+            .defaults("timeout check 20s")
+            .global("stats socket <@dir>/cli level admin\nnbthread 2\nspread-checks 0")
+            .start(io);
+        cli.set(proxy.path("cli")).unwrap();
+        let begun = asked.load(Ordering::SeqCst);
+        eventually("all were asked some times", || {
+            (asked.load(Ordering::SeqCst) > begun + 6 * SERVERS as u32).then_some(())
+        });
+        assert_eq!(*wrong.lock().unwrap(), Vec::<String>::new());
     });
 }

@@ -15,6 +15,7 @@ use thalweg_runtime::{clock, pool};
 use super::super::connect::local_address;
 use super::super::identity::Identity;
 use super::super::introduction;
+use super::super::seats::Seat;
 use super::super::sockets;
 use super::What;
 use super::checker::Checker;
@@ -37,6 +38,16 @@ pub(super) struct Heard {
     pub(super) verdict: Verdict,
     /// What an agent said.
     pub(super) answer: Vec<u8>,
+    /// Its connection stays until it was concluded: who sees the end of it finds that what was said has been done.
+    _open: Open,
+}
+
+/// The connection that a check is on.
+#[derive(Default)]
+struct Open {
+    line: Option<Line>,
+    /// Behind the connection, which goes before its seat is free.
+    seat: Option<Seat>,
 }
 
 impl Checker {
@@ -58,35 +69,38 @@ impl Checker {
         if let Some(external) = &program.external {
             // Boxed: few checks are of this kind, and all have room for it otherwise.
             let verdict = pool::boxed(self.run_program(external, begun_ms)).await;
-            return Heard { verdict, answer: Vec::new() };
+            return Heard { verdict, answer: Vec::new(), _open: Open::default() };
         }
         let input_max = self.worker.instance.config.global.tune.bufsize;
         let mut conversation = Conversation::new(program, input_max);
-        let mut may_reuse = true;
+        let (mut may_reuse, mut open) = (true, Open::default());
         let verdict = loop {
-            match self.talk(&mut conversation, begun_ms, may_reuse).await {
+            match self.talk(&mut conversation, &mut open, begun_ms, may_reuse).await {
                 Some(verdict) => break verdict,
                 // An idle connection had come to its end, which says nothing of the server.
                 None if may_reuse => conversation = Conversation::new(self.program(), input_max),
                 None => break Verdict::default(),
             }
-            may_reuse = false;
+            (may_reuse, open) = (false, Open::default());
         };
         // Whatever a server said is let go with the conversation; an agent's words are still to be followed.
         let answer = if self.what == What::Agent { conversation.heard().to_vec() } else { Vec::new() };
-        Heard { verdict, answer }
+        Heard { verdict, answer, _open: open }
     }
 
     /// `None` when it was begun on an idle connection, as it may be if `may_reuse`, and nothing came on that.
-    async fn talk(&self, conversation: &mut Conversation, begun_ms: u64, may_reuse: bool) -> Option<Verdict> {
+    async fn talk(
+        &self,
+        conversation: &mut Conversation,
+        Open { line: io, seat }: &mut Open,
+        begun_ms: u64,
+        may_reuse: bool,
+    ) -> Option<Verdict> {
         let (proxy, server) = self.config()?;
         let mut evaluator = Evaluator::new(&self.worker, proxy, server);
         crate::plant::here("check");
         let inter = self.inter_ms();
         let mut deadline = begun_ms + inter;
-        // Before the connection, which goes before its seat is free.
-        let mut _seat = None;
-        let mut io: Option<Line> = None;
         // An idle connection that nothing was heard on yet.
         let mut is_reused = false;
         loop {
@@ -101,7 +115,7 @@ impl Checker {
                         && let Some((idle, its)) = pool::boxed(self.idle_connection()).await
                     {
                         reuse::begin(conversation, &idle);
-                        (io, _seat, is_reused) = (Some(idle), its, true);
+                        (*io, *seat, is_reused) = (Some(idle), its, true);
                         continue;
                     }
                     if let Some(limit) = proxy.timeouts.check.and(proxy.timeouts.connect) {
@@ -111,8 +125,8 @@ impl Checker {
                     let to = (proxy, server);
                     // Boxed: it is soon over, and what it needs is not held while the check goes on.
                     match pool::boxed(self.connect(conversation, &mut evaluator, to, asked, deadline)).await {
-                        Ok(transport) if shares => io = Some(self.share(conversation, transport)),
-                        Ok(transport) => io = Some(Line::from(transport)),
+                        Ok(transport) if shares => *io = Some(self.share(conversation, transport)),
+                        Ok(transport) => *io = Some(Line::from(transport)),
                         Err(verdict) => return Some(verdict),
                     }
                     if let Some(limit) = proxy.timeouts.check {
@@ -120,7 +134,7 @@ impl Checker {
                     }
                 }
                 Next::Send(bytes) => {
-                    let Some(line) = &mut io else { return Some(conversation.failed("")) };
+                    let Some(line) = io else { return Some(conversation.failed("")) };
                     match timeout_at(Some(deadline), send(line, &bytes)).await {
                         Err(_elapsed) => return Some(conversation.timed_out()),
                         Ok(Err(_)) if is_reused => return None,
@@ -129,11 +143,11 @@ impl Checker {
                     }
                 }
                 Next::Request { head, body } => {
-                    let Some(line) = &mut io else { return Some(conversation.failed("")) };
+                    let Some(line) = io else { return Some(conversation.failed("")) };
                     reuse::request(line, &head, &body);
                 }
                 Next::Receive => {
-                    let Some(line) = &mut io else { return Some(conversation.failed("")) };
+                    let Some(line) = io else { return Some(conversation.failed("")) };
                     let heard = timeout_at(Some(deadline), reuse::hear(line, conversation)).await;
                     match heard {
                         Err(_elapsed) => return Some(conversation.timed_out()),
