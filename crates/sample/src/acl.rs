@@ -108,17 +108,12 @@ impl Test {
         }
         let (expr, keyword) = compile_head(&head, env)?;
         let mut method = keyword.map(|k| k.method);
-        let mut converted = false;
-        if !expr.steps.is_empty() && keyword.is_some_and(|k| k.suffixed()) {
-            converted = true;
-        }
         let natural = Method::default_for(expr.output());
         if method.is_none() || !expr.steps.is_empty() {
             method = natural;
         }
         let mut flags = Flags::default();
         let at = flags.read(words, at, &expr)?;
-        converted |= flags.method.is_some() && keyword.is_some_and(|k| k.suffixed());
         let explicit = flags.method.is_some();
         let Flags { mut icase, as_map, no_lookup, files, forced, method: chosen } = flags;
         let Some(method) = chosen.or(method) else {
@@ -127,7 +122,7 @@ impl Test {
                 expr.output().name()
             ));
         };
-        if converted {
+        if keyword.is_some_and(|k| k.suffixed() && k.method != method) {
             env.warnings.push(format!(
                 "original matching method '{}' was overwritten and will not be applied as expected",
                 &first[..first.find(['(', ',']).unwrap_or(first.len())]
@@ -321,6 +316,10 @@ fn number_or_range(
     env: &mut CompileEnv,
 ) -> Result<crate::pattern::parse::Range, String> {
     let why = match crate::pattern::parse::range(word) {
+        // Who writes a range from a negative number on says `ge`, as with the reference.
+        Ok(range) if word.starts_with('-') && range.min != range.max => {
+            return Err(format!("'{word}' is not a valid number range"));
+        }
         Ok(range) => return Ok(range),
         Err(why) => why,
     };

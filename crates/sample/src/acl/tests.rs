@@ -287,6 +287,18 @@ fn impossible_tests_are_warned_about() {
         rig.warnings,
         ["original matching method 'hdr_beg' was overwritten and will not be applied as expected"]
     );
+    // Its own method may be named again.
+    for (line, warned) in [
+        ("hdr_end(a) -m end x", false),
+        ("hdr_end(a),lower -m end x", false),
+        ("hdr_reg(a) -i -m reg x", false),
+        ("hdr_end(a) -m beg x", true),
+        ("hdr_end(a) -m found", true),
+        ("path_len -m int 3", true),
+    ] {
+        add(&mut rig, &format!("d {line}")).unwrap();
+        assert_eq!(!rig.warnings.is_empty(), warned, "{line}");
+    }
 }
 
 /// What the reference makes of integers: a dash separates, too, and an operator says nothing about a range.
@@ -304,6 +316,15 @@ fn integers_ranges_and_operators() {
         ("int(2) gt 1.5", true),
         ("int(5) gt 1:9", true),
         ("int(10) gt 1:9", false),
+        ("int(-60) ge -60", true),
+        ("int(-61) ge -60", false),
+        ("int(1000) ge -60", true),
+        ("int(-60) gt -60", false),
+        ("int(-59) gt -60", true),
+        ("int(-60) le -60", true),
+        ("int(-59) le -60", false),
+        ("int(-60) lt -60", false),
+        ("int(-5) lt -1 gt -8", true),
     ] {
         assert_eq!(rig.verdict(&format!("if {{ {line} }}")) == Verdict::Pass, expected, "{line}");
     }
@@ -314,6 +335,7 @@ fn integers_ranges_and_operators() {
         "gt 9223372036854775807",
         "5:1",
         "-- -5:9",
+        "-- -5:",
         "1.5",
         "le -1.5",
         ":",

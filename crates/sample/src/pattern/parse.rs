@@ -36,8 +36,8 @@ pub enum Net {
 
 /// Reads a number or a range: `5`, `-5`, `5:9`, `5-9`, `5:`, `:9`, `:-9`.
 ///
-/// A range begins with a number that is not negative: to the reference `-5:9` is no range, and `-5` is all numbers up
-/// to 5. Here `-5` is the number.
+/// A range that ends begins with a number that is not negative: to the reference `-5:9` is no range, and `-5` is all numbers
+/// up to 5. Here `-5` is the number, and `-5:`, which operators make of it, all numbers from there on.
 ///
 /// # Errors
 /// The text of the problem.
@@ -51,7 +51,8 @@ pub fn range(text: &str) -> Result<Range, String> {
         return Ok(Range { min: value, max: value });
     };
     let (min, max) = (&text[..at], &text[at + 1..]);
-    if min.is_empty() && max.is_empty() || min.starts_with('-') || !min.is_empty() && max.starts_with('-') {
+    let open = min.is_empty() || max.is_empty();
+    if min.is_empty() && max.is_empty() || !open && (min.starts_with('-') || max.starts_with('-')) {
         return Err(bad_range());
     }
     let min = if min.is_empty() { i64::MIN } else { number(min).ok_or_else(bad_range)? };
@@ -203,6 +204,8 @@ mod tests {
         check("5:9", 5, 9);
         check("5:", 5, i64::MAX);
         check(":9", i64::MIN, 9);
+        check("-5:", -5, i64::MAX);
+        check(":-9", i64::MIN, -9);
         for (text, why) in [
             ("xx", "'xx' is not a number"),
             ("5:3", "'5:3' is not a valid number range"),
