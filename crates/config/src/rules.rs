@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_rules::{CaptureSlots, HttpErrors, Kind, References, RuleEnv, Ruleset};
-use thalweg_sample::{AclSet, Points};
+use thalweg_sample::{AclSet, Points, ProxyId};
 use thalweg_syntax::{Diagnostic, Lead, Line, Severity, TimeError};
 
 use crate::build::{Building, Cx};
@@ -293,17 +293,21 @@ fn settled(
     Some(Arc::new(set))
 }
 
-/// Whether a line says that connections of a TCP frontend go on as HTTP: `switch-mode`, or one that names a backend of HTTP. A name
-/// that is computed may do so, too; what is a backend as well never does.
-fn becomes_http(cx: &Cx<'_>, b: &Building) -> bool {
-    let named = b.p.use_backend.iter().filter_map(|rule| match rule.target {
-        DynamicTarget::Static(id) => Some(id),
-        DynamicTarget::Dynamic(_) => None,
-    });
-    let mut backends = named.chain(b.p.default_backend);
-    !b.p.is_be()
+/// Whether a line says that connections of a TCP frontend go on as HTTP: `switch-mode`, one that names a backend of HTTP, or one
+/// whose name is computed, which may do so. What is a backend as well never does. What such a frontend says of requests is about
+/// those.
+pub(crate) fn becomes_http(cx: &Cx<'_>, b: &Building) -> bool {
+    let is_http = |id: ProxyId| cx.sides[id.0 as usize].mode == Mode::Http;
+    let drafts = b.drafts.as_ref().map(|drafts| &drafts.sets[Kind::TcpRequest as usize]);
+    b.p.mode == Mode::Tcp
+        && !b.p.is_be()
         && (b.p.rules.tcp_content_req.switches_mode()
-            || backends.any(|id| cx.sides[id.0 as usize].mode == Mode::Http))
+            || drafts.is_some_and(Ruleset::switches_mode)
+            || b.p.default_backend.is_some_and(is_http)
+            || b.p.use_backend.iter().any(|rule| match rule.target {
+                DynamicTarget::Static(id) => is_http(id),
+                DynamicTarget::Dynamic(_) => true,
+            }))
 }
 
 /// Who says how requests come to their traces, if these are the rules that each request of a frontend goes through.

@@ -742,3 +742,23 @@ fn connecting_is_tried_again_whatever_a_rule_says_of_requests() {
         proxy.finish(server);
     });
 }
+
+/// What a frontend of `mode tcp` says of requests is about those of connections that its backend makes HTTP of.
+#[test]
+fn a_tcp_frontend_before_a_backend_of_http_keeps_its_options() {
+    each_driver(|io| {
+        let server = mirror();
+        let text = format!(
+            "frontend f\nbind <@fe>\nmode tcp\nmonitor-uri /alive\noption forwardfor\noption originalto\n\
+             stats uri /page\ndefault_backend b\nbackend b\nserver s {}\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).start(io);
+        let echoed = proxy.ask(GET).text();
+        assert!(echoed.contains("x-forwarded-for=127.0.0.1,x-original-to=127."), "{echoed}");
+        let asked = |path: &str| proxy.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).text();
+        assert!(asked("/alive").contains("Service ready"), "{io}");
+        assert!(asked("/page").contains("<html"), "{io}");
+        proxy.finish(server);
+    });
+}

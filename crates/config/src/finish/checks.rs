@@ -11,6 +11,7 @@ use crate::model::{
     SourceAddress, SourceMode,
 };
 use crate::proxy::balance::{is_for_logs, listed_for_logs};
+use crate::rules::becomes_http;
 
 /// A warning about a section.
 fn warn(cx: &mut Cx<'_>, b: &Building, message: String) {
@@ -75,7 +76,7 @@ pub(crate) fn proxy(cx: &mut Cx<'_>, b: &mut Building) {
     if b.p.is_fe() && b.p.log_targets.is_empty() && explicit_format(b) {
         warn(cx, b, format!("log format ignored for {title} since it has no log address."));
     }
-    if b.p.mode == Mode::Tcp {
+    if b.p.mode == Mode::Tcp && !becomes_http(cx, b) {
         needs_http(cx, b);
     }
     if b.datagram_servers && b.p.mode != Mode::Log {

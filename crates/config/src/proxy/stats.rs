@@ -233,7 +233,7 @@ pub(crate) fn settle_stats(cx: &mut Cx<'_>, b: &mut Building) {
     let say = |cx: &mut Cx<'_>, severity, message| {
         cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, Some(b.span), message));
     };
-    if b.p.mode != Mode::Http {
+    if b.p.mode != Mode::Http && !crate::rules::becomes_http(cx, b) {
         let message = format!("'stats' statement ignored for {} as it requires HTTP mode.", b.title());
         say(cx, Severity::Warning, message);
         b.p.stats = None;
