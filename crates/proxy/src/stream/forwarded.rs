@@ -39,8 +39,8 @@ pub fn apply(http: &mut Stream<'_>, fe: &Proxy, be: &Proxy) -> bool {
     ok
 }
 
-/// The backend's option decides about name and exceptions; `if-none` counts only when no side asks for the header in
-/// any case.
+/// The backend's option decides about the name. What either side excepts has no header, and `if-none` counts only when no side
+/// asks for the header in any case.
 fn add_addresses(
     request: &mut Head,
     fe: Option<&ForwardFor>,
@@ -48,14 +48,15 @@ fn add_addresses(
     address: Option<IpAddr>,
 ) -> bool {
     let Some(option) = be.or(fe) else { return true };
-    let if_none = [fe, be].into_iter().flatten().all(|o| o.if_none);
+    let both = || [fe, be].into_iter().flatten();
+    let excepted = |address: IpAddr| both().any(|o| o.except.is_some_and(|net| net.contains(address)));
+    let if_none = both().all(|o| o.if_none);
+    let Some(address) = address.filter(|address| !excepted(*address)) else { return true };
     add_address(request, option, if_none, address)
 }
 
-fn add_address(request: &mut Head, option: &ForwardFor, if_none: bool, address: Option<IpAddr>) -> bool {
-    let Some(address) = address else { return true };
-    let excepted = option.except.is_some_and(|net| net.contains(address));
-    if excepted || (if_none && request.find(&option.header).is_some()) {
+fn add_address(request: &mut Head, option: &ForwardFor, if_none: bool, address: IpAddr) -> bool {
+    if if_none && request.find(&option.header).is_some() {
         return true;
     }
     let mut text = TextBuffer { bytes: [0; 48], len: 0 };
@@ -85,7 +86,8 @@ fn add_forwarded(
         let _ = if plain { write!(value, "{name}={text}") } else { write!(value, "{name}=\"{escaped}\"") };
     };
     if option.proto {
-        add("proto", "http");
+        let is_encrypted = http.session.facts().rare().tls.is_some();
+        add("proto", if is_encrypted { "https" } else { "http" });
     }
     if let Some(field) = &option.host {
         let host = match field {
@@ -218,7 +220,7 @@ mod tests {
                 if_none,
             };
             let mut request = head(&given.map(|v| ("X-Forwarded-For", v)).into_iter().collect::<Vec<_>>());
-            assert!(add_address(&mut request, &option, if_none, address.parse().ok()));
+            assert!(add_addresses(&mut request, None, Some(&option), address.parse().ok()));
             let got: Vec<String> = request
                 .find_all(b"x-forwarded-for")
                 .map(|f| String::from_utf8_lossy(f.value).into_owned())
@@ -231,5 +233,25 @@ mod tests {
         check(Some(("192.0.2.0", 24)), false, None, "192.0.2.1", &[]);
         check(Some(("192.0.2.0", 24)), false, None, "192.0.3.1", &["192.0.3.1"]);
         check(Some(("2001:db8::", 32)), false, None, "2001:db8::1", &[]);
+    }
+
+    #[test]
+    fn what_either_side_excepts_is_excepted() {
+        let option = |name: &str, except: &str| ForwardFor {
+            header: Arc::from(name.as_bytes()),
+            except: except.parse().ok().map(|addr| Net { addr, bits: 24 }),
+            if_none: false,
+        };
+        for (fe, be, expected) in [
+            (option("x-fe", ""), option("x-be", ""), 1),
+            (option("x-fe", "192.0.2.0"), option("x-be", ""), 0),
+            (option("x-fe", ""), option("x-be", "192.0.2.0"), 0),
+            (option("x-fe", "192.0.2.0"), option("x-be", "198.51.100.0"), 0),
+        ] {
+            let mut request = head(&[]);
+            assert!(add_addresses(&mut request, Some(&fe), Some(&be), "192.0.2.1".parse().ok()));
+            assert_eq!(request.find_all(b"x-be").count(), expected);
+            assert_eq!(request.find_all(b"x-fe").count(), 0);
+        }
     }
 }

@@ -473,3 +473,22 @@ fn clients_do_not_choose_the_name_of_their_root() {
         proxy.finish(());
     });
 }
+
+#[test]
+fn forwarded_says_that_the_client_was_encrypted() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let certificate = authority.issue("www.example.com");
+        let server = Server::http(|request: &support::Request| ok(&request.head.field("forwarded")));
+        let text = format!(
+            "frontend fe\nbind <@fe> ssl crt {certificate}\ndefault_backend be\nbackend be\noption forwarded proto\n\
+             server s {}\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).start(io);
+        let mut conn = proxy.connect().encrypt(&client(|_| ()), Some("www.example.com"));
+        assert_eq!(get(&mut conn, "/").text(), "proto=https");
+        drop(conn);
+        proxy.finish(server);
+    });
+}
