@@ -762,3 +762,27 @@ fn a_tcp_frontend_before_a_backend_of_http_keeps_its_options() {
         proxy.finish(server);
     });
 }
+
+/// Who takes a prefix away and leaves nothing means the root.
+#[test]
+fn a_path_that_rules_emptied_is_the_root() {
+    each_driver(|io| {
+        let server = mirror();
+        let rules = "http-request set-path %[path,regsub(^/api,)]\nhttp-request replace-pathq ^/q(.*) \\1\n\
+                     http-request replace-uri ^/all(.*) \\1";
+        let proxy = start(io, &server, rules, "");
+        for (asked, sent) in [
+            ("/api", "/"),
+            ("/api?a=b", "/?a=b"),
+            ("/api/x", "/x"),
+            ("http://h/api?a", "http://h/?a"),
+            ("/q", "/"),
+            ("/q?a", "/?a"),
+            ("/all", "/"),
+        ] {
+            let text = proxy.ask(&format!("GET {asked} HTTP/1.1\r\nHost: h\r\n\r\n")).text();
+            assert!(text.starts_with(&format!("GET {sent} HTTP/1.1|")), "{asked}: {text}");
+        }
+        proxy.finish(server);
+    });
+}

@@ -123,7 +123,7 @@ impl Part {
             Part::Method => return head.set_method(value),
             Part::Uri => {
                 target.extend_from_slice(place(old));
-                head.set_target(value)?;
+                head.set_target(if value.is_empty() { &b"/"[..] } else { value })?;
                 if place(head.target()) != &target[..] {
                     head.note_elsewhere();
                 }
@@ -132,12 +132,12 @@ impl Part {
             Part::Path | Part::PathAndQuery if !has_path => target.extend_from_slice(value),
             Part::Path => {
                 target.extend_from_slice(&old[..path_at]);
-                target.extend_from_slice(value);
+                extend_rooted(target, value);
                 target.extend_from_slice(&old[question.unwrap_or(old.len())..]);
             }
             Part::PathAndQuery => {
                 target.extend_from_slice(&old[..path_at]);
-                target.extend_from_slice(value);
+                extend_rooted(target, value);
             }
             Part::Query => {
                 match question {
@@ -154,6 +154,15 @@ impl Part {
         }
         head.set_target(target)
     }
+}
+
+/// Adds a path, with or without a query. One that an edit left nothing of is `/` (RFC 9112 section 3.2.1): that is what who takes
+/// a prefix away means, and a request line without a target is none.
+fn extend_rooted(target: &mut Vec<u8>, path: &[u8]) {
+    if matches!(path.first(), None | Some(b'?')) {
+        target.push(b'/');
+    }
+    target.extend_from_slice(path);
 }
 
 /// Scheme and authority of a target, as far as it has them.
