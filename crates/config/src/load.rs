@@ -11,7 +11,7 @@ use thalweg_syntax::{
 use crate::build::{Building, Cx, UnixBindDefaults};
 use crate::check::section::HealthcheckDraft;
 use crate::follow::After;
-use crate::keyword::{Outcome, Status, fail, find, not_supported};
+use crate::keyword::{NoteBoxed, Outcome, Status, fail, find, not_supported};
 use crate::log_forward::ForwardDraft;
 use crate::log_profile::ProfileDraft;
 use crate::mailers::{self, MailersDraft};
@@ -412,7 +412,13 @@ fn section_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) -> Outcome {
             let name = line.text(0);
             let near = did_you_mean(name, SECTIONS.iter().map(|s| s.name));
             let hint = near.map_or(String::new(), |n| format!(" Did you mean section '{n}' maybe ?"));
-            Err(fail(&line, 0, format!("unknown keyword '{name}' out of section.{hint}")))
+            let complaint = fail(&line, 0, format!("unknown keyword '{name}' out of section.{hint}"));
+            Err(match name.starts_with('\u{feff}') {
+                true => complaint.help_boxed(
+                    "a byte order mark (BOM) stands before the word, which editors do not show: save the file without one",
+                ),
+                false => complaint,
+            })
         }
         Section::Skipped => Ok(()),
         Section::Global => global::line(cx, line),

@@ -352,6 +352,10 @@ impl Tokenizer<'_> {
                 _ => self.plain(),
             }
         }
+        // Comments are text, too.
+        if let Some(at) = self.line.get(self.at..).unwrap_or_default().iter().position(|byte| *byte == 0) {
+            return Err(self.error(TokenErrorKind::Nul, self.at + at, 1));
+        }
         self.finish_word(self.at)?;
         Ok(self.words)
     }

@@ -156,6 +156,13 @@ fn messages_about_words() {
    | help: a configuration is text: remove the NUL byte",
     );
     check(
+        "a # b\0c\n",
+        "[ALERT]    (42) : config : parsing [t.cfg:1] : Stray NUL character at position 6.
+   | a # b\u{fffd}c
+   |      ^
+   | help: a configuration is text: remove the NUL byte",
+    );
+    check(
         "  maxconn \"${A b}\"\n",
         "[ALERT]    (42) : config : parsing [t.cfg:1] : unmatched brace in environment variable name at position 13:
    |   maxconn \"${A b}\"
