@@ -124,6 +124,10 @@ pub(crate) struct DefaultsSection {
     pub span: Span,
     /// What its late lines became, if it has some.
     pub compiled: OnceLock<Inherited>,
+    /// Set when a proxy names it.
+    pub named: OnceLock<()>,
+    /// Set when a proxy has it because it is the last one.
+    pub implied: OnceLock<()>,
 }
 
 /// What proxies inherit of the late lines of a `defaults` section: compiled once, and shared by all that inherit it.

@@ -4,7 +4,7 @@ use thalweg_syntax::{Diagnostic, Line};
 use thalweg_sys::namespace::Namespace;
 
 use crate::build::{Cx, ServerDraft};
-use crate::keyword::{Outcome, fail};
+use crate::keyword::{Outcome, fail, not_supported};
 use crate::model::Bind;
 use crate::server_options::rare;
 use crate::setter::{Took, value};
@@ -40,7 +40,10 @@ pub(crate) fn of_bind(_: &mut Cx<'_>, line: &Line, at: usize, bind: &mut Bind) -
 
 /// `namespace` of a server.
 pub(crate) fn of_server(_: &mut Cx<'_>, line: &Line, at: usize, draft: &mut ServerDraft) -> Took {
-    value(line, at, "'namespace' : expects <name> as argument.")?;
+    if value(line, at, "'namespace' : expects <name> as argument.")? == "*" {
+        let why = "the namespace that a PROXY header names is not looked at";
+        return Err(not_supported(line, at + 1, "namespace *", why));
+    }
     rare(draft).namespace = Some(open(line, at + 1)?);
     Ok(2)
 }

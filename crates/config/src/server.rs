@@ -173,7 +173,7 @@ pub(crate) fn server_template(cx: &mut Cx<'_>, b: &mut Building, line: &Line) ->
     let (Some(low), Some(high)) = (low, high) else {
         return Err(located(fail(line, 2, format!("Wrong server-template number or range arg '{text}'."))));
     };
-    if low < 1 || high < low {
+    if low < 0 || high < low {
         return Err(located(fail(line, 2, format!("Wrong server-template number or range arg '{text}'."))));
     }
     if high - low >= TEMPLATE_MAX {

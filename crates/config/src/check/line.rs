@@ -16,28 +16,42 @@ use crate::keyword::{at_most, fail, not_supported, pass_over};
 use crate::numbers::strict;
 use crate::sample_env::{expression_here, format_at};
 
+/// The steps that lines make. What is wrong with any of them is told; the last complaint is the caller's to tell.
 pub(super) fn rules(cx: &mut Cx<'_>, b: &Building, lines: &[Line]) -> Read<Vec<Step>> {
     let mut steps = Vec::new();
+    let mut wrong = None;
     for (i, line) in lines.iter().enumerate() {
         let number = u32::try_from(i + 1).unwrap_or(u32::MAX);
-        let name = format!("'{} {}'", line.text(0), line.text(1));
-        let mut comment = None;
-        let verb = line.text(1);
-        let kind = match verb.split('(').next().unwrap_or(verb) {
-            "comment" => {
-                let text = needed(line, 2, &format!("{name} : expects a string as argument."))?;
-                comment = Some(Arc::from(text));
-                StepKind::Comment
+        match step(cx, b, line, number) {
+            Ok(step) => steps.push(step),
+            Err(complaint) => {
+                if let Some(earlier) = wrong.replace(complaint) {
+                    cx.diagnostics.push(*earlier);
+                }
             }
-            "connect" => StepKind::Connect(connect(cx, b, line, &name, &mut comment)?),
-            "send" if line.text(0) == "http-check" => request(cx, b, line, &name, &mut comment)?,
-            "expect" => expect(cx, b, line, &name, &mut comment)?,
-            "set-var" | "set-var-fmt" | "unset-var" => assign(cx, b, line, &name)?,
-            _ => send(cx, b, line, &name, &mut comment)?,
-        };
-        steps.push(Step { number, comment, kind });
+        }
     }
-    Ok(steps)
+    wrong.map_or(Ok(steps), Err)
+}
+
+/// The step that a line makes.
+fn step(cx: &mut Cx<'_>, b: &Building, line: &Line, number: u32) -> Read<Step> {
+    let name = format!("'{} {}'", line.text(0), line.text(1));
+    let mut comment = None;
+    let verb = line.text(1);
+    let kind = match verb.split('(').next().unwrap_or(verb) {
+        "comment" => {
+            let text = needed(line, 2, &format!("{name} : expects a string as argument."))?;
+            comment = Some(Arc::from(text));
+            StepKind::Comment
+        }
+        "connect" => StepKind::Connect(connect(cx, b, line, &name, &mut comment)?),
+        "send" if line.text(0) == "http-check" => request(cx, b, line, &name, &mut comment)?,
+        "expect" => expect(cx, b, line, &name, &mut comment)?,
+        "set-var" | "set-var-fmt" | "unset-var" => assign(cx, b, line, &name)?,
+        _ => send(cx, b, line, &name, &mut comment)?,
+    };
+    Ok(Step { number, comment, kind })
 }
 
 pub(super) fn needed<'l>(line: &'l Line, at: usize, message: &str) -> Read<&'l str> {

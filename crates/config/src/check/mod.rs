@@ -383,11 +383,17 @@ fn check_ports(cx: &mut Cx<'_>, b: &Building) {
             && check.addr.is_none_or(|a| a.port() == 0)
             && !has_port
         {
+            // The reference takes names as they are, and finds out later that all checks fail.
+            let (severity, end) = if server.rare().fqdn.is_some() {
+                (thalweg_syntax::Severity::Warning, ": its health checks fail, and it is down.")
+            } else {
+                (thalweg_syntax::Severity::Alert, ".")
+            };
             let message = format!(
-                "config: backend '{}': server '{}' has neither service port nor check port.",
+                "config: backend '{}': server '{}' has neither service port nor check port{end}",
                 b.p.name, server.name
             );
-            cx.diagnostics.push(Diagnostic::new(thalweg_syntax::Severity::Alert, Lead::Bare, None, message));
+            cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, None, message));
         }
     }
 }
@@ -395,8 +401,14 @@ fn check_ports(cx: &mut Cx<'_>, b: &Building) {
 fn program(cx: &mut Cx<'_>, b: &Building, draft: &CheckDraft) -> Read<Program> {
     let mut steps = Vec::new();
     // Lines of a kind that was not chosen are read all the same: their mistakes are mistakes.
-    let tcp = rules(cx, b, &draft.tcp)?;
-    let mut http = rules(cx, b, &draft.http)?;
+    let (tcp, mut http) = match (rules(cx, b, &draft.tcp), rules(cx, b, &draft.http)) {
+        (Ok(tcp), Ok(http)) => (tcp, http),
+        (Err(first), Err(second)) => {
+            cx.diagnostics.push(*first);
+            return Err(second);
+        }
+        (Err(complaint), Ok(_)) | (Ok(_), Err(complaint)) => return Err(complaint),
+    };
     let connect = |s: &Step| matches!(s.kind, StepKind::Connect(_));
     match draft.kind {
         Kind::Plain => return Ok(Program::plain()),

@@ -36,7 +36,8 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Buil
     let name = cx.name(name);
     // The section it takes its presets from: the last one, or the named one.
     let mut from = None;
-    if line.text(index) == "from" {
+    let is_named = line.text(index) == "from";
+    if is_named {
         from = Some(named_defaults(cx, line, index + 1, &format!("{keyword} '{name}'"))?);
         index += 2;
     } else if !defaults {
@@ -57,6 +58,9 @@ pub(crate) fn open(cx: &mut Cx<'_>, line: &Line, kind: ProxyKind) -> Result<Buil
     }
     if let Some(from) = &from {
         check_inheritance(cx, line, kind, from)?;
+        if !defaults {
+            note_use(cx, line, from, is_named);
+        }
     }
     if !defaults {
         check_name(cx, line, kind, &name)?;
@@ -99,6 +103,23 @@ fn named_defaults(
             cx.diagnostics.push(Diagnostic::alert_at(line.span_at(at), message));
             Ok(last)
         }
+    }
+}
+
+/// Warns of a `defaults` section that some proxies name and others have because it is the last one: which of them a new section
+/// further up would change is easily overlooked.
+fn note_use(cx: &mut Cx<'_>, line: &Line, from: &DefaultsSection, is_named: bool) {
+    let (this, other) = if is_named { (&from.named, &from.implied) } else { (&from.implied, &from.named) };
+    this.get_or_init(|| ());
+    if other.get().is_some() {
+        let message = format!(
+            "defaults section '{}' (declared at {}) is explicitly referenced by another proxy and implicitly used here. \
+             To avoid any ambiguity don't mix both usage. Add a last defaults section not explicitly used or always use \
+             explicit references.",
+            from.name.as_deref().unwrap_or_default(),
+            from.place()
+        );
+        cx.diagnostics.push(Diagnostic::warning_at(line.span(), message));
     }
 }
 
@@ -338,7 +359,14 @@ pub(crate) fn close(cx: &mut Cx<'_>, mut b: Building) {
         let name = (!b.p.name.is_empty()).then(|| Arc::clone(&b.p.name));
         let span = b.span;
         let compiled = OnceLock::new();
-        cx.defaults.push(Arc::new(DefaultsSection { name, building: b, span, compiled }));
+        cx.defaults.push(Arc::new(DefaultsSection {
+            name,
+            building: b,
+            span,
+            compiled,
+            named: OnceLock::new(),
+            implied: OnceLock::new(),
+        }));
         return;
     }
     let id = ProxyId(cx.proxies.len() as u32);
