@@ -15,7 +15,7 @@ use thalweg_proxy::{Instance, Live, Stopping};
 use thalweg_runtime::Handle;
 use thalweg_syntax::RenderOptions;
 use thalweg_sys::memory::{give_back_pages, give_back_what_is_left};
-use thalweg_sys::process::{Limit, file_limit, give_way, set_file_limit};
+use thalweg_sys::process::{Limit, file_limit, give_way_a_little, set_file_limit};
 
 use crate::cli::Options;
 use crate::listen::{self, Backups, CliSocket, Handed};
@@ -148,12 +148,12 @@ impl Reloader {
         }
     }
 
-    /// Reads on a thread that gives way to those that serve: it takes long, and holds nothing that they wait for. What comes
+    /// Reads on a thread that gives way a little to those that serve: it takes long, and holds nothing that they wait for. What comes
     /// after it does, for a moment, and is not delayed.
     fn read_aside(&self, files: &[String], force: bool) -> Result<Read, Outcome> {
         thread::scope(|scope| {
             let read = || {
-                give_way();
+                give_way_a_little();
                 let read = self.read(files, force);
                 // What reading took, and is not used any more, would stay with this thread's memory.
                 give_back_pages();
