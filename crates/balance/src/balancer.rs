@@ -1,12 +1,14 @@
 //! One backend's choice of server, shared by all threads.
 
-use thalweg_live::Growing;
+mod ranks;
+
+use thalweg_live::Rows;
 
 use crate::algorithm::{Choice, Method, NewWeight, Usable};
 use crate::answer_times::AnswerTimes;
 use crate::estimates::Estimates;
 use crate::hash::NodeKey;
-use crate::load::{Load, LoadNow, Rank};
+use crate::load::{Load, LoadNow};
 use crate::retry_budget::RetryBudget;
 use crate::seats::Seats;
 use crate::settings::{PreserveAffinity, ServerSpec, Settings};
@@ -87,11 +89,17 @@ struct Seen {
 /// servers is a plan: it is rebuilt under a lock when a server changes state, by the first pick after
 /// the change, and every thread fetches it once per change. Only weights change within it, at a cost that does not grow with the
 /// number of servers by more than its logarithm.
+///
+/// Each snapshot of a configuration has its own way to it, which keeps what the servers of that snapshot are doing ([`Balancer::next`]).
 #[derive(Debug)]
 pub struct Balancer {
-    loads: Growing<Load>,
-    /// For `leastconn` only: weights of usable servers, in 16ths; 0 when not usable.
-    weights: Growing<AtomicU64>,
+    loads: Rows<Load>,
+    common: Arc<Common>,
+}
+
+/// What is there once, whatever snapshots have the backend.
+#[derive(Debug)]
+struct Common {
     // Boxed, as few have it. It is made when servers are first chosen by their load, and then stays.
     tournament: OnceLock<Box<Tournaments>>,
     tickets: CachePadded<AtomicU64>,
@@ -132,11 +140,16 @@ impl Drop for Held<'_> {
         let mut control = self.0.lock();
         let control = &mut *control;
         control.holders -= 1;
-        self.0.forget_left(control);
+        control.forget_left();
         if control.holders == 0 && std::mem::take(&mut control.is_late) {
             self.0.changed_plan(control);
         }
     }
+}
+
+/// See [`Balancer::keep`].
+pub struct Kept {
+    _load: thalweg_live::Held<Load>,
 }
 
 /// What is known of a server.
@@ -228,10 +241,11 @@ impl Control {
             let servers = &self.servers;
             self.order.retain(|&server| servers[server as usize].exists);
             give_room_back(&mut self.order);
+            self.forget_numbers();
         }
     }
 
-    /// Frees what is kept for numbers behind the last server. Not with ranks: each number that ever had one has to lose it.
+    /// Frees what is kept for numbers behind the last server.
     fn forget_numbers(&mut self) {
         while self.servers.pop_if(|last| !last.exists).is_some() {}
         give_room_back(&mut self.servers);
@@ -267,9 +281,9 @@ impl Balancer {
             is_late: false,
         };
         servers.iter().zip(0..).filter(|(spec, _)| spec.up).for_each(|(_, i)| control.arrives(i, true));
-        Balancer {
-            loads: (0..servers.len()).map(|i| Load::with_ticket(i as u64)).collect(),
-            weights: servers.iter().filter(|_| ranked).map(|_| AtomicU64::new(0)).collect(),
+        let loads = Rows::<Load>::new(servers.len());
+        (0..servers.len()).for_each(|i| loads.at(i).begin(i as u64));
+        let common = Common {
             tournament: match ranked {
                 true => OnceLock::from(Box::new(Tournaments::new(servers.len()))),
                 false => OnceLock::new(),
@@ -279,7 +293,26 @@ impl Balancer {
             counts_total: settings.balance_factor != 0,
             generation: AtomicU64::new(1),
             control: Mutex::new(control),
-        }
+        };
+        Balancer { loads, common: Arc::new(common) }
+    }
+
+    /// The way of the next snapshot, in which the backend has servers of these numbers and no others. What others are doing is known
+    /// for as long as a snapshot is there that has them.
+    pub fn next(&self, used: impl Iterator<Item = usize>) -> Balancer {
+        Balancer { loads: self.loads.next(used), common: Arc::clone(&self.common) }
+    }
+
+    /// Frees the memory of servers that no snapshot has any more.
+    pub fn free_left(&self) {
+        self.loads.free_left();
+    }
+
+    /// Servers for which memory is taken, their neighbours included.
+    pub fn made(&self) -> usize {
+        let mut made = 0;
+        self.loads.each(|_| made += 1);
+        made
     }
 
     /// What was configured.
@@ -290,7 +323,7 @@ impl Balancer {
     /// Whether it can follow other settings: who did not count requests at the start cannot begin with it, as it would not know
     /// how many there are.
     pub fn can_follow(&self, settings: Settings) -> bool {
-        self.counts_total || settings.balance_factor == 0
+        self.common.counts_total || settings.balance_factor == 0
     }
 
     /// The configuration says something else of the backend: servers are chosen like that from now on. What was said of servers at
@@ -305,12 +338,10 @@ impl Balancer {
         if settings.algorithm.traits().keeps_ranks {
             let servers = control.servers.len();
             // Its places are made before anybody looks for them.
-            for server in 0..servers {
-                self.weights[server].store(0, Ordering::SeqCst);
-            }
-            let tournament = self.tournament.get_or_init(|| Box::new(Tournaments::new(servers)));
-            tournament.grow(servers, &self.loads, &self.weights);
-            (0..servers).for_each(|server| tournament.update(server as u32, &self.loads, &self.weights));
+            self.loads.each(|load| load.weight().store(0, Ordering::SeqCst));
+            let tournament = self.common.tournament.get_or_init(|| Box::new(Tournaments::new(servers)));
+            tournament.grow(servers, &self.loads);
+            (0..servers).for_each(|server| tournament.update(server as u32, &self.loads));
         }
         self.changed_plan(control);
     }
@@ -390,7 +421,17 @@ impl Balancer {
 
     /// What `server` is doing.
     pub fn load(&self, server: ServerIndex) -> LoadNow {
-        self.loads[server.0 as usize].now()
+        self.loads.find(server.0 as usize).map_or_else(|| Load::new().now(), Load::now)
+    }
+
+    /// Whether anybody has a slot on a server, or waits for it. Who asks does not keep what the server is doing.
+    pub fn is_busy(&self, server: ServerIndex) -> bool {
+        self.loads.peek(server.0 as usize, |load| load.now().total() != 0) == Some(true)
+    }
+
+    /// What a server is doing is known for as long as what this returns is there, or the snapshot with this way to it.
+    pub fn keep(&self, server: ServerIndex) -> Kept {
+        Kept { _load: self.loads.hold(server.0 as usize) }
     }
 
     /// Many servers are about to change. Each change costs a plan otherwise, which takes longer the more servers there are, for the first
@@ -413,12 +454,12 @@ impl Balancer {
         control.order.push(server.0);
         control.arrives(server.0, spec.up);
         // Its places are made before anybody looks for them.
-        let load = self.loads[at].now();
-        debug_assert_eq!(load.total(), 0, "whoever used the number before has left");
-        if let Some(tournament) = self.tournament.get() {
-            self.weights[at].store(0, Ordering::SeqCst);
-            tournament.grow(control.servers.len(), &self.loads, &self.weights);
-            tournament.update(server.0, &self.loads, &self.weights);
+        let load = self.loads.at(at);
+        debug_assert_eq!(load.now().total(), 0, "whoever used the number before has left");
+        if let Some(tournament) = self.common.tournament.get() {
+            load.weight().store(0, Ordering::SeqCst);
+            tournament.grow(control.servers.len(), &self.loads);
+            tournament.update(server.0, &self.loads);
         }
         self.changed_plan(control);
     }
@@ -433,16 +474,9 @@ impl Balancer {
             control.has_left = true;
         }
         if control.holders == 0 {
-            self.forget_left(control);
+            control.forget_left();
         }
         self.changed_plan(control);
-    }
-
-    fn forget_left(&self, control: &mut Control) {
-        control.forget_left();
-        if self.tournament.get().is_none() {
-            control.forget_numbers();
-        }
     }
 
     /// The configuration says something else of a server; what was said of it at run time stays.
@@ -523,25 +557,25 @@ impl Balancer {
     }
 
     fn changed(&self, server: ServerIndex, step: impl FnOnce(&Load, u64)) {
-        let load = &self.loads[server.0 as usize];
-        match self.tournament.get() {
+        let load = self.loads.at(server.0 as usize);
+        match self.common.tournament.get() {
             Some(tournament) => {
-                step(load, self.tickets.fetch_add(1, Ordering::Relaxed));
-                tournament.update(server.0, &self.loads, &self.weights);
+                step(load, self.common.tickets.fetch_add(1, Ordering::Relaxed));
+                tournament.update(server.0, &self.loads);
             }
             None => step(load, 0),
         }
     }
 
     fn count_total(&self, by: i64) {
-        if self.counts_total {
-            self.total.fetch_add(by as u64, Ordering::Relaxed);
+        if self.common.counts_total {
+            self.common.total.fetch_add(by as u64, Ordering::Relaxed);
         }
     }
 
     #[inline]
     pub(crate) fn full<V: ServerView>(&self, server: u32, cx: &PickContext<'_, V>) -> bool {
-        cx.servers.is_full(ServerIndex(server), self.loads[server as usize].now())
+        cx.servers.is_full(ServerIndex(server), self.loads.at(server as usize).now())
     }
 
     /// More than `hash-balance-factor` allows: that percentage of the server's share of all requests, this one
@@ -553,9 +587,9 @@ impl Balancer {
         }
         let Some(place) = plan.seats.place(server) else { return false };
         let (weight, total) = (plan.seats.at(place).weight, plan.seats.total_weight().max(1));
-        let requests = u128::from(self.total.load(Ordering::Relaxed)) + 1;
+        let requests = u128::from(self.common.total.load(Ordering::Relaxed)) + 1;
         let allowed = (requests * factor * u128::from(weight)).div_ceil(100 * u128::from(total));
-        u128::from(self.loads[server as usize].now().served()) >= allowed
+        u128::from(self.loads.at(server as usize).now().served()) >= allowed
     }
 
     pub(crate) fn disqualified<V: ServerView>(
@@ -574,66 +608,11 @@ impl Balancer {
         self.overloaded(server, plan)
     }
 
-    /// For an algorithm that goes by ranks: these are the servers it may choose of so many.
-    pub(crate) fn set_ranks(&self, entries: &[Entry], servers: usize) {
-        let Some(tournament) = self.tournament.get() else { return };
-        let mut weights = vec![0; servers];
-        entries.iter().for_each(|entry| weights[entry.server as usize] = u64::from(entry.weight));
-        for (server, weight) in (0..).zip(weights) {
-            // Most are what they were: a weight that changes costs the matches of one server.
-            if self.weights[server as usize].swap(weight, Ordering::SeqCst) != weight {
-                tournament.update(server, &self.loads, &self.weights);
-            }
-        }
-    }
-
-    /// For an algorithm that goes by ranks: a server that it may choose gets another weight.
-    pub(crate) fn set_rank(&self, server: u32, weight: u32) {
-        self.move_rank(ServerIndex(server), |before| Some(before & Rank::LAST | u64::from(weight)));
-    }
-
-    /// For an algorithm that goes by ranks: until [`Balancer::put_back`], or until any server changes, a server stands behind all
-    /// others whatever its load. One that refuses connections has the least, and would be chosen again and again. False when it does
-    /// already, or where there are no ranks.
-    pub fn put_last(&self, server: ServerIndex) -> bool {
-        self.move_rank(server, |weight| (weight != 0 && weight < Rank::LAST).then_some(weight | Rank::LAST))
-    }
-
-    /// It stands where its load says again.
-    pub fn put_back(&self, server: ServerIndex) {
-        self.move_rank(server, |weight| (weight >= Rank::LAST).then_some(weight & !Rank::LAST));
-    }
-
-    fn move_rank(&self, server: ServerIndex, step: impl FnMut(u64) -> Option<u64>) -> bool {
-        let (Some(tournament), Some(weight)) = (self.tournament.get(), self.weights.get(server.0 as usize))
-        else {
-            return false;
-        };
-        let moved = weight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step).is_ok();
-        if moved {
-            tournament.update(server.0, &self.loads, &self.weights);
-        }
-        moved
-    }
-
-    /// The server with the least load, where there are ranks.
-    #[inline]
-    pub(crate) fn first_in_rank(&self) -> Option<u32> {
-        self.tournament.get()?.winner(&self.loads)
-    }
-
-    /// The one of these with the least load that is not refused, by their ranks.
-    pub(crate) fn next_in_rank(&self, seats: &Seats, refuse: impl Fn(u32) -> bool) -> Option<u32> {
-        let rank = |server: u32| self.loads[server as usize].rank();
-        let kept = seats.iter().map(|entry| entry.server).filter(|&server| !refuse(server));
-        kept.reduce(|best, server| if rank(server).beats(rank(best)) { server } else { best })
-    }
-
     /// The least loaded one that is not refused.
     pub(crate) fn least_of(&self, seats: &Seats, refuse: impl Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<(Entry, LoadNow)> = None;
         for entry in seats.iter().filter(|e| !refuse(e.server)) {
-            let load = self.loads[entry.server as usize].now();
+            let load = self.loads.at(entry.server as usize).now();
             match best {
                 Some((kept, kept_load)) if !less_loaded(load, entry.weight, kept_load, kept.weight) => {}
                 _ => best = Some((entry, load)),
@@ -644,7 +623,7 @@ impl Balancer {
 
     fn lock(&self) -> MutexGuard<'_, Control> {
         // Nothing in the critical sections can leave the state half-changed.
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        self.common.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change(&self, server: ServerIndex, step: impl FnOnce(&mut Status)) {
@@ -709,15 +688,15 @@ impl Balancer {
         if let Some(old) = control.plan.take() {
             control.previous = Some(old);
         }
-        self.generation.fetch_add(1, Ordering::Release);
+        self.common.generation.fetch_add(1, Ordering::Release);
     }
 
     fn plan<'v>(&self, view: &'v mut Seen) -> &'v Plan {
-        let generation = self.generation.load(Ordering::Acquire);
+        let generation = self.common.generation.load(Ordering::Acquire);
         if view.plan.is_none() || view.generation != generation {
             let mut control = self.lock();
             // Read again under the lock: no change can slip in between the number and the plan.
-            view.generation = self.generation.load(Ordering::Acquire);
+            view.generation = self.common.generation.load(Ordering::Acquire);
             if control.plan.is_none() {
                 let blend = self.entries(&control);
                 control.shares = blend.shares;

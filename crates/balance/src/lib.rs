@@ -39,7 +39,7 @@ pub mod zone;
 
 pub use algorithm::{Algorithm, Traits, Written};
 pub use answer_times::AnswerTimes;
-pub use balancer::{Balancer, Held, NeverFull, PickContext, ServerIndex, ServerView, View};
+pub use balancer::{Balancer, Held, Kept, NeverFull, PickContext, ServerIndex, ServerView, View};
 pub use hash::{HashFunction, HashMethod, KeyHash, NodeKey, UriKey, domain_only};
 pub use load::LoadNow;
 pub use queue::{Limits, Place, Priority, Queue, Turn};

@@ -17,6 +17,8 @@ struct Words {
     now: AtomicU64,
     /// What [`crate::tournament`] compares of it.
     rank: AtomicU64,
+    /// For `leastconn` only: in 16ths, 0 when the server is not usable.
+    weight: AtomicU64,
 }
 
 /// What a [`Load`] held at one moment.
@@ -99,7 +101,17 @@ impl Load {
     /// A server that starts with a ticket, so that idle servers have an order.
     pub(crate) fn with_ticket(ticket: u64) -> Load {
         let now = AtomicU64::new(ticket & TICKET_MASK);
-        Load(CachePadded::new(Words { now, rank: AtomicU64::new(Rank::OUT.0) }))
+        Load(CachePadded::new(Words { now, rank: AtomicU64::new(Rank::OUT.0), weight: AtomicU64::new(0) }))
+    }
+
+    /// The same of one that is there: its server begins, and does nothing yet.
+    pub(crate) fn begin(&self, ticket: u64) {
+        self.0.now.store(ticket & TICKET_MASK, Ordering::Release);
+    }
+
+    /// See [`Words::weight`]. Who changes it [settles](Load::settle) where the server stands.
+    pub(crate) fn weight(&self) -> &AtomicU64 {
+        &self.0.weight
     }
 
     pub fn now(&self) -> LoadNow {
@@ -111,9 +123,10 @@ impl Load {
         Rank(self.0.rank.load(Ordering::Acquire))
     }
 
-    /// Works out where the server stands with this weight, in 16ths, after its load or its weight changed. Who is overtaken by
-    /// another change meanwhile looks again, so that the last one to write saw what is there.
-    pub(crate) fn settle(&self, weight: &AtomicU64) {
+    /// Works out where the server stands after its load or its weight changed. Who is overtaken by another change meanwhile looks
+    /// again, so that the last one to write saw what is there.
+    pub(crate) fn settle(&self) {
+        let weight = self.weight();
         loop {
             let seen = (self.now(), weight.load(Ordering::Acquire));
             // An exchange, so that who comes after another one has seen what that one had seen to change.
@@ -227,18 +240,19 @@ mod loom_tests {
     #[test]
     fn loom_the_last_to_settle_saw_all_changes() {
         loom::model(|| {
-            let server = Arc::new((Load::new(), AtomicU64::new(16)));
+            let server = Arc::new(Load::new());
+            server.weight().store(16, Ordering::SeqCst);
             let other = {
                 let server = server.clone();
                 loom::thread::spawn(move || {
-                    server.0.start(7);
-                    server.0.settle(&server.1);
+                    server.start(7);
+                    server.settle();
                 })
             };
-            server.1.store(32, Ordering::SeqCst);
-            server.0.settle(&server.1);
+            server.weight().store(32, Ordering::SeqCst);
+            server.settle();
             other.join().unwrap();
-            assert_eq!(server.0.rank(), Rank::of(server.0.now(), 32));
+            assert_eq!(server.rank(), Rank::of(server.now(), 32));
         });
     }
 }

@@ -11,13 +11,26 @@
 //! at most twice. If both writes fail, another thread wrote the node after reading the loads that this thread had
 //! already published, so its outcome accounts for them (the double refresh of Jayanti's f-arrays).
 
-use thalweg_live::Growing;
+use thalweg_live::Rows;
 
 use crate::load::{Load, LoadNow, Rank};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// The tournament over all servers of a backend. Loads and weights live outside and are passed in.
+/// What servers are doing, by number, for who plays matches.
+pub trait Loads {
+    /// That of a number which may have no server: `None`, then, unless it has a neighbour.
+    fn of(&self, server: u32) -> Option<&Load>;
+}
+
+impl Loads for Rows<Load> {
+    #[inline]
+    fn of(&self, server: u32) -> Option<&Load> {
+        self.find(server as usize)
+    }
+}
+
+/// The tournament over all servers of a backend. Loads live outside and are passed in.
 #[derive(Debug)]
 pub struct Tournament {
     /// A heap-ordered complete tree: node `i` has children `2i` and `2i + 1`; node 1 is the root. The leaves,
@@ -48,13 +61,15 @@ impl Tournaments {
     }
 
     /// The server with the least load.
-    pub fn winner(&self, loads: &Growing<Load>) -> Option<u32> {
+    pub fn winner(&self, loads: &impl Loads) -> Option<u32> {
         self.of(self.now.load(Ordering::SeqCst)).winner(loads)
     }
 
     /// Replays the matches of `server` after its load or its weight changed.
-    pub fn update(&self, server: u32, loads: &Growing<Load>, weights: &Growing<AtomicU64>) {
-        loads[server as usize].settle(&weights[server as usize]);
+    pub fn update(&self, server: u32, loads: &impl Loads) {
+        if let Some(load) = loads.of(server) {
+            load.settle();
+        }
         let mut size = self.now.load(Ordering::SeqCst);
         loop {
             self.of(size).update(server, loads);
@@ -67,12 +82,12 @@ impl Tournaments {
     }
 
     /// There are `servers` servers from now on, at most: all of their matches are played where there is room for all.
-    pub fn grow(&self, servers: usize, loads: &Growing<Load>, weights: &Growing<AtomicU64>) {
+    pub fn grow(&self, servers: usize, loads: &impl Loads) {
         let size = size(servers);
         if size > self.now.load(Ordering::SeqCst) {
             self.of(size);
             self.now.store(size, Ordering::SeqCst);
-            (0..servers).for_each(|server| self.update(server as u32, loads, weights));
+            (0..servers).for_each(|server| self.update(server as u32, loads));
         }
     }
 }
@@ -92,14 +107,13 @@ impl Tournament {
     }
 
     /// The server with the least load.
-    pub fn winner(&self, loads: &Growing<Load>) -> Option<u32> {
+    pub fn winner(&self, loads: &impl Loads) -> Option<u32> {
         let server = if self.leaves == 1 { 0 } else { self.nodes[1].load(Ordering::Acquire) as u32 };
-        let there = loads.get(server as usize);
-        there.is_some_and(|load| load.rank() != Rank::OUT).then_some(server)
+        (self.rank(server, loads) != Rank::OUT).then_some(server)
     }
 
     /// Replays the matches of `server` after its rank changed.
-    pub fn update(&self, server: u32, loads: &Growing<Load>) {
+    pub fn update(&self, server: u32, loads: &impl Loads) {
         let mut node = (self.leaves + server as usize) / 2;
         while node >= 1 {
             let (before, after) = self.replay(node, loads);
@@ -111,14 +125,12 @@ impl Tournament {
     }
 
     /// Plays the match at `node` and gives the winner before and after.
-    fn replay(&self, node: usize, loads: &Growing<Load>) -> (u32, u32) {
+    fn replay(&self, node: usize, loads: &impl Loads) -> (u32, u32) {
         let mut winner = NOBODY;
         for _ in 0..2 {
             let word = self.nodes[node].load(Ordering::Acquire);
             let (left, right) = self.players(node);
-            // Who does not exist, or cannot be used, never wins against one who can.
-            let rank = |server: u32| loads.get(server as usize).map_or(Rank::OUT, Load::rank);
-            winner = if rank(right).beats(rank(left)) { right } else { left };
+            winner = if self.rank(right, loads).beats(self.rank(left, loads)) { right } else { left };
             let next = ((word >> 32).wrapping_add(1) << 32) | u64::from(winner);
             if self.nodes[node].compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 // What counts is what this very write replaced: whoever wrote that carries it upwards.
@@ -127,6 +139,12 @@ impl Tournament {
         }
         // Somebody else's outcome stands and includes our load; carry on upwards as if it had changed.
         (NOBODY, winner)
+    }
+
+    /// Where a server stands. Who does not exist, or cannot be used, never wins against one who can.
+    fn rank(&self, server: u32, loads: &impl Loads) -> Rank {
+        let is_one = (server as usize) < self.leaves;
+        is_one.then(|| loads.of(server)).flatten().map_or(Rank::OUT, Load::rank)
     }
 
     /// Who plays at a node.
@@ -148,6 +166,13 @@ pub fn less_loaded(a: LoadNow, a_weight: u32, b: LoadNow, b_weight: u32) -> bool
     left < right || (left == right && a.older_than(b))
 }
 
+#[cfg(test)]
+impl Loads for Vec<Load> {
+    fn of(&self, server: u32) -> Option<&Load> {
+        self.get(server as usize)
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -155,8 +180,7 @@ mod tests {
 
     struct Farm {
         tree: Tournament,
-        loads: Growing<Load>,
-        weights: Growing<AtomicU64>,
+        loads: Vec<Load>,
         ticket: u64,
     }
 
@@ -165,35 +189,42 @@ mod tests {
             let farm = Farm {
                 tree: Tournament::new(weights.len()),
                 loads: (0..weights.len()).map(|i| Load::with_ticket(i as u64)).collect(),
-                weights: weights.iter().map(|&w| AtomicU64::new(w.into())).collect(),
                 ticket: weights.len() as u64,
             };
-            (0..weights.len() as u32).for_each(|s| farm.update(s));
+            for (server, &weight) in (0..).zip(weights) {
+                farm.weigh(server, weight);
+                farm.update(server);
+            }
             farm
         }
 
+        fn weigh(&self, server: u32, weight: u32) {
+            self.loads[server as usize].weight().store(weight.into(), Ordering::Release);
+        }
+
         fn update(&self, server: u32) {
-            self.loads[server as usize].settle(&self.weights[server as usize]);
+            self.loads[server as usize].settle();
             self.tree.update(server, &self.loads);
         }
 
+        fn winner(&self) -> Option<u32> {
+            self.tree.winner(&self.loads)
+        }
+
         fn naive(&self) -> Option<u32> {
-            (0..self.loads.iter().count() as u32)
-                .filter(|&s| self.weights[s as usize].load(Ordering::Relaxed) != 0)
-                .reduce(|best, s| {
-                    let (a, b) = (s as usize, best as usize);
-                    let w = |i: usize| self.weights[i].load(Ordering::Relaxed) as u32;
-                    if less_loaded(self.loads[a].now(), w(a), self.loads[b].now(), w(b)) { s } else { best }
-                })
+            let weight = |s: u32| self.loads[s as usize].weight().load(Ordering::Relaxed) as u32;
+            (0..self.loads.len() as u32).filter(|&s| weight(s) != 0).reduce(|best, s| {
+                let now = |s: u32| self.loads[s as usize].now();
+                if less_loaded(now(s), weight(s), now(best), weight(best)) { s } else { best }
+            })
         }
     }
 
     #[test]
     fn one_server() {
         let farm = Farm::new(&[1]);
-        assert_eq!(farm.tree.winner(&farm.loads), Some(0));
-        let none = Farm::new(&[0]);
-        assert_eq!(none.tree.winner(&none.loads), None);
+        assert_eq!(farm.winner(), Some(0));
+        assert_eq!(Farm::new(&[0]).winner(), None);
     }
 
     proptest! {
@@ -211,10 +242,10 @@ mod tests {
                     0 => { farm.loads[server].start(farm.ticket); }
                     1 if now.served() > 0 => { farm.loads[server].end(farm.ticket); }
                     2 => { farm.loads[server].enqueue(farm.ticket); }
-                    _ => farm.weights[server].store(weight.into(), Ordering::Release),
+                    _ => farm.weigh(server as u32, weight),
                 }
                 farm.update(server as u32);
-                prop_assert_eq!(farm.tree.winner(&farm.loads), farm.naive());
+                prop_assert_eq!(farm.winner(), farm.naive());
             }
         }
     }
@@ -229,16 +260,15 @@ mod loom_tests {
     #[test]
     fn concurrent_updates_leave_the_right_winner() {
         loom::model(|| {
-            let tree = Arc::new((
-                Tournament::new(3),
-                (0..3).map(Load::with_ticket).collect::<Growing<_>>(),
-                (0..3).map(|_| AtomicU64::new(1)).collect::<Growing<_>>(),
-            ));
-            let update = |server: u32, tree: &(Tournament, Growing<Load>, Growing<AtomicU64>)| {
-                tree.1[server as usize].settle(&tree.2[server as usize]);
+            let tree = Arc::new((Tournament::new(3), (0..3).map(Load::with_ticket).collect::<Vec<_>>()));
+            let update = |server: u32, tree: &(Tournament, Vec<Load>)| {
+                tree.1[server as usize].settle();
                 tree.0.update(server, &tree.1);
             };
-            (0..3).for_each(|server| update(server, &tree));
+            for server in 0..3 {
+                tree.1[server as usize].weight().store(1, Ordering::SeqCst);
+                update(server, &tree);
+            }
             let hands: Vec<_> = [0u32, 1]
                 .into_iter()
                 .map(|server| {

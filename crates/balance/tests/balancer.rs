@@ -567,3 +567,55 @@ fn many_come_and_go_at_once() {
     b.remove(ServerIndex(5));
     assert_eq!(b.pick(&mut view, None, &cx(&none)), None);
 }
+
+/// Whichever snapshot's way they come by, all choose by the same loads; those of servers that no snapshot has any more are gone.
+#[test]
+fn snapshots_share_loads_and_keep_those_of_their_servers() {
+    const COUNT: u32 = 1000;
+    for algorithm in [Algorithm::LeastConn, Algorithm::RoundRobin, Algorithm::Random { draws: 2 }] {
+        let first = balancer(algorithm, &[1; COUNT as usize]);
+        let mut view = View::default();
+        assert!(first.pick(&mut view, None, &cx(&Full(vec![]))).is_some());
+        let at_first = first.made();
+        assert!(at_first >= COUNT as usize);
+        // Server 0 has something to do, and stays with two that are new.
+        first.conn_started(ServerIndex(0));
+        (1..COUNT).for_each(|server| first.remove(ServerIndex(server)));
+        let second = first.next([0, 500, COUNT as usize].into_iter());
+        for server in [500, COUNT] {
+            second.add(ServerIndex(server), &ServerSpec::new(7 + server, 1));
+        }
+        second.conn_started(ServerIndex(500));
+        if algorithm == Algorithm::LeastConn {
+            let mut next = |b: &Balancer| b.pick(&mut view, None, &cx(&Full(vec![])));
+            assert_eq!((next(&first), next(&second)), (Some(ServerIndex(COUNT)), Some(ServerIndex(COUNT))));
+            // By the former way, too, which sees what it never had.
+            first.conn_started(ServerIndex(COUNT));
+            first.conn_started(ServerIndex(COUNT));
+            first.conn_ended(ServerIndex(500));
+            assert_eq!((next(&first), next(&second)), (Some(ServerIndex(500)), Some(ServerIndex(500))));
+            first.conn_started(ServerIndex(500));
+            first.conn_ended(ServerIndex(COUNT));
+        } else {
+            first.conn_started(ServerIndex(COUNT));
+        }
+        let served = |b: &Balancer| [0, 500, COUNT].map(|server| b.load(ServerIndex(server)).served());
+        assert_eq!((served(&first), served(&second)), ([1; 3], [1; 3]), "{algorithm:?}");
+        // Who was given a slot of a server that is gone keeps it.
+        second.remove(ServerIndex(500));
+        let third = second.next([0, COUNT as usize].into_iter());
+        let kept = third.keep(ServerIndex(500));
+        drop((first, second));
+        third.free_left();
+        assert!(third.is_busy(ServerIndex(500)), "{algorithm:?}");
+        third.conn_ended(ServerIndex(500));
+        assert!(!third.is_busy(ServerIndex(500)), "{algorithm:?}");
+        drop(kept);
+        let last = third.next([0, COUNT as usize].into_iter());
+        drop(third);
+        last.free_left();
+        assert!(last.made() < at_first / 10, "{algorithm:?}: {} of {at_first}", last.made());
+        let others = Full(vec![0]);
+        assert_eq!(last.pick(&mut View::default(), None, &cx(&others)), Some(ServerIndex(COUNT)));
+    }
+}

@@ -6,8 +6,8 @@
 use crate::growing::Growing;
 use crate::sync::OnceLock;
 
-/// Values that are made together.
-const CHUNK: usize = if cfg!(loom) { 1 } else { 16 };
+/// Values that are made together: see [`crate::rows`].
+const CHUNK: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// See the module's documentation. One thread uses it ([`Chunks::mine`]), any may look at it ([`Chunks::get`]).
 pub struct Chunks<T> {

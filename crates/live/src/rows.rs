@@ -1,7 +1,7 @@
 //! Values by number that shrink again: what no snapshot has any more is freed with the last one that had it.
 //!
 //! ```text
-//! snapshot 7 -> Rows --\                    /-- chunk 0 (numbers 0 to 15)
+//! snapshot 7 -> Rows --\                    /-- chunk 0 (numbers 0 to 7)
 //!                       >-- what is known --<--- chunk 1
 //! snapshot 8 -> Rows --/                    \-- chunk 2, left: only as long as snapshot 7 is there
 //! ```
@@ -15,26 +15,55 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use crate::growing::Growing;
-use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, locked};
 
-/// Values that are made together.
-const CHUNK: usize = if cfg!(loom) { 1 } else { 16 };
+/// Values that are made together. Few, so that a chunk of the largest (some 700 bytes) is below 8 kB: the allocator has blocks of
+/// up to that size in pages of 64 kB, and larger ones in pages of 512 kB, which one block that stays keeps from going back.
+const CHUNK: usize = if cfg!(loom) { 1 } else { 8 };
 
 type Chunk<T> = [T; CHUNK];
 
 /// See the module's documentation.
 pub struct Rows<T> {
-    near: Growing<OnceLock<Arc<Chunk<T>>>>,
+    near: Growing<Near<T>>,
     room: usize,
     /// Which one of all ways this is: the last one keeps what is made by it.
     way: u64,
-    known: Arc<Mutex<Book<T>>>,
+    known: Arc<All<T>>,
+}
+
+/// A chunk, as one snapshot knows it.
+struct Near<T> {
+    chunk: OnceLock<Arc<Chunk<T>>>,
+    /// It was looked for in vain when that many had been [made](All::made), plus one. 0: it was not looked for.
+    missed: AtomicU64,
+}
+
+impl<T> Near<T> {
+    fn new() -> Near<T> {
+        Near { chunk: OnceLock::new(), missed: AtomicU64::new(0) }
+    }
+}
+
+impl<T> Default for Near<T> {
+    fn default() -> Near<T> {
+        Near::new()
+    }
+}
+
+/// What all snapshots share.
+struct All<T> {
+    book: Mutex<Book<T>>,
+    /// Chunks that were made so far. Written with the lock, and read without it by who looks for what may not be there.
+    made: AtomicU64,
 }
 
 /// What all snapshots know of.
 struct Book<T> {
     ways: u64,
     chunks: Vec<Known<T>>,
+    /// Memory of some that were left may still be taken.
+    has_left: bool,
 }
 
 /// A chunk, as all snapshots know it.
@@ -91,8 +120,9 @@ impl<T> Deref for Held<T> {
 impl<T> Rows<T> {
     /// A row of `len` values at first, none of which is made yet.
     pub fn new(len: usize) -> Rows<T> {
-        let known = Arc::new(Mutex::new(Book { ways: 0, chunks: Vec::new() }));
-        Rows { near: (0..len.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect(), room: len, way: 0, known }
+        let book = Mutex::new(Book { ways: 0, chunks: Vec::new(), has_left: false });
+        let known = Arc::new(All { book, made: AtomicU64::new(0) });
+        Rows { near: (0..len.div_ceil(CHUNK)).map(|_| Near::new()).collect(), room: len, way: 0, known }
     }
 
     /// The way of the next snapshot, which uses these numbers and no others. What lies at others goes with the snapshots before it.
@@ -113,16 +143,17 @@ impl<T> Rows<T> {
         book.chunks.shrink_to_fit();
         is_used.resize(book.chunks.len(), false);
         let stays = book.chunks.iter_mut().zip(is_used).map(|(known, is_used)| {
-            let near = OnceLock::new();
+            let near = Near::new();
             if !is_used {
                 known.leave();
             } else if let Some(chunk) = known.stay() {
-                near.get_or_init(|| chunk);
+                near.chunk.get_or_init(|| chunk);
             }
             near
         });
         let near = stays.collect::<Vec<_>>().into_iter().take(room.div_ceil(CHUNK)).collect();
         book.ways += 1;
+        book.has_left = true;
         Rows { near, room, way: book.ways, known: Arc::clone(&self.known) }
     }
 
@@ -132,19 +163,52 @@ impl<T> Rows<T> {
     }
 
     fn known(&self) -> MutexGuard<'_, Book<T>> {
-        locked(&self.known)
+        locked(&self.known.book)
+    }
+
+    fn near(&self, number: usize) -> Option<&Arc<Chunk<T>>> {
+        self.near.get(number / CHUNK)?.chunk.get()
     }
 
     /// A value, if it was made by whomever.
+    #[inline]
     pub fn get(&self, number: usize) -> Option<&T> {
-        let chunk = match self.near.get(number / CHUNK).and_then(OnceLock::get) {
+        let chunk = match self.near(number) {
             Some(chunk) => chunk,
-            None => {
-                let known = self.known().chunks.get(number / CHUNK)?.chunk()?;
-                self.near[number / CHUNK].get_or_init(|| known)
-            }
+            None => self.look_for(number / CHUNK, self.near.get(number / CHUNK))?,
         };
         Some(&chunk[number % CHUNK])
+    }
+
+    /// The same, for who looks again and again for what may not be there: as long as nothing is made it takes no lock. Numbers are
+    /// not far beyond those in use, as there is a note of each.
+    #[inline]
+    pub fn find(&self, number: usize) -> Option<&T> {
+        let chunk = match self.near(number) {
+            Some(chunk) => chunk,
+            None => self.look_for(number / CHUNK, Some(&self.near[number / CHUNK]))?,
+        };
+        Some(&chunk[number % CHUNK])
+    }
+
+    #[cold]
+    fn look_for(&self, at: usize, near: Option<&Near<T>>) -> Option<&Arc<Chunk<T>>> {
+        if near.is_some_and(|near| near.missed.load(Ordering::Acquire) == self.made() + 1) {
+            return None;
+        }
+        let book = self.known();
+        match book.chunks.get(at).and_then(Known::chunk) {
+            // With the lock: one at a time goes here.
+            Some(chunk) => Some(self.near[at].chunk.get_or_init(|| chunk)),
+            None => {
+                near?.missed.store(self.made() + 1, Ordering::Release);
+                None
+            }
+        }
+    }
+
+    fn made(&self) -> u64 {
+        self.known.made.load(Ordering::Acquire)
     }
 
     /// Looks at a value, if it was made, without keeping it for this snapshot.
@@ -155,16 +219,19 @@ impl<T> Rows<T> {
 
     /// Frees the memory of values that went with the last snapshot that had them. Until then it is only known that they are gone.
     pub fn free_left(&self) {
+        // Goes behind the lock: it takes longer than to find them.
         let mut free = Vec::new();
-        for known in &mut self.known().chunks {
-            if let Known::Left(chunk) = known
-                && chunk.strong_count() == 0
-            {
-                free.push(std::mem::take(chunk));
+        let mut book = self.known();
+        let book = &mut *book;
+        if std::mem::take(&mut book.has_left) {
+            for known in &mut book.chunks {
+                let Known::Left(chunk) = known else { continue };
+                match chunk.strong_count() {
+                    0 => free.push(std::mem::take(chunk)),
+                    _ => book.has_left = true,
+                }
             }
         }
-        // Without the lock: it takes longer than to find them.
-        drop(free);
     }
 
     /// Chunks whose memory is taken, be they in use or not.
@@ -179,9 +246,16 @@ impl<T> Rows<T> {
     }
 
     /// Looks at all values that snapshots keep, with some of their neighbours.
-    pub fn each(&self, look: impl FnMut(&T)) {
-        let kept: Vec<_> = self.known().chunks.iter().filter_map(Known::chunk).collect();
-        kept.iter().flat_map(|chunk| chunk.iter()).for_each(look);
+    pub fn each(&self, mut look: impl FnMut(&T)) {
+        self.each_with_number(|_, value| look(value));
+    }
+
+    /// The same, with their numbers.
+    pub fn each_with_number(&self, mut look: impl FnMut(usize, &T)) {
+        let known = self.known().chunks.iter().map(Known::chunk).collect::<Vec<_>>();
+        let chunks = known.iter().enumerate().filter_map(|(at, chunk)| Some((at, chunk.as_ref()?)));
+        let values = chunks.flat_map(|(at, chunk)| (at * CHUNK..).zip(chunk.iter()));
+        values.for_each(|(number, value)| look(number, value));
     }
 
     /// All values that snapshots that come have, with their numbers and some of their neighbours. This snapshot keeps them, too.
@@ -189,11 +263,11 @@ impl<T> Rows<T> {
         let book = self.known();
         for (at, known) in book.chunks.iter().enumerate() {
             if let Known::Kept(chunk) = known {
-                self.near[at].get_or_init(|| Arc::clone(chunk));
+                self.near[at].chunk.get_or_init(|| Arc::clone(chunk));
             }
         }
         drop(book);
-        let chunks = self.near.iter().filter_map(|(at, chunk)| Some((at, chunk.get()?)));
+        let chunks = self.near.iter().filter_map(|(at, near)| Some((at, near.chunk.get()?)));
         chunks.flat_map(|(at, chunk)| (at * CHUNK..).zip(chunk.iter()))
     }
 }
@@ -212,7 +286,7 @@ impl<T: Default> Rows<T> {
 
     #[inline]
     fn chunk_of(&self, number: usize) -> &Arc<Chunk<T>> {
-        match self.near.get(number / CHUNK).and_then(OnceLock::get) {
+        match self.near(number) {
             Some(chunk) => chunk,
             None => self.find_chunk(number / CHUNK),
         }
@@ -221,19 +295,25 @@ impl<T: Default> Rows<T> {
     #[cold]
     fn find_chunk(&self, at: usize) -> &Arc<Chunk<T>> {
         let mut book = self.known();
+        let book = &mut *book;
         if book.chunks.len() <= at {
             book.chunks.resize_with(at + 1, || Known::New);
         }
-        let is_last = self.way == book.ways;
         let known = &mut book.chunks[at];
-        let chunk = known.chunk().unwrap_or_else(|| Arc::new(std::array::from_fn(|_| T::default())));
+        let chunk = known.chunk().unwrap_or_else(|| {
+            let chunk = Arc::new(std::array::from_fn(|_| T::default()));
+            self.known.made.fetch_add(1, Ordering::AcqRel);
+            chunk
+        });
         // What was left stays so while only those who had it use it.
-        *known = match known {
-            Known::Left(_) if !is_last => Known::Left(Arc::downgrade(&chunk)),
-            _ => Known::Kept(Arc::clone(&chunk)),
-        };
+        if matches!(known, Known::Left(_)) && self.way != book.ways {
+            *known = Known::Left(Arc::downgrade(&chunk));
+            book.has_left = true;
+        } else {
+            *known = Known::Kept(Arc::clone(&chunk));
+        }
         // With the lock: one at a time goes here.
-        self.near[at].get_or_init(|| chunk)
+        self.near[at].chunk.get_or_init(|| chunk)
     }
 }
 
@@ -275,9 +355,46 @@ mod tests {
         drop(first);
         assert_eq!((THERE.get(), second.taken()), (CHUNK, 10));
         second.free_left();
+        second.free_left();
         assert_eq!((THERE.get(), second.taken()), (CHUNK, 1));
         second.at(5 * CHUNK).0.set(7);
         assert_eq!((second.taken(), second.at(5 * CHUNK).0.get()), (2, 7), "its numbers can be used again");
+    }
+
+    #[test]
+    fn what_is_looked_for_in_vain_is_found_once_it_is_made() {
+        let first: Rows<Value> = Rows::new(3);
+        assert!(first.find(40).is_none() && first.find(40).is_none() && first.get(1 << 40).is_none());
+        let second = first.next([40].into_iter());
+        assert!(second.find(40).is_none());
+        second.at(40).0.set(7);
+        assert_eq!(first.find(40).map(|value| value.0.get()), Some(7), "whoever made it");
+        let third = second.next([1].into_iter());
+        assert!(third.find(1).is_none());
+        drop((first, second));
+        let mut numbers = Vec::new();
+        third.each_with_number(|number, _| numbers.push(number));
+        assert_eq!((third.find(40).is_none(), numbers.len()), (true, 0));
+        third.at(1);
+        third.each_with_number(|number, _| numbers.push(number));
+        assert_eq!(numbers, (0..CHUNK).collect::<Vec<_>>());
+    }
+
+    /// Looking for what is not there takes the lock once, and again when something was made.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn what_is_not_there_is_looked_for_without_a_lock() {
+        let rows: Rows<Value> = Rows::new(3);
+        let locks = |number: usize| {
+            let before = thalweg_shared::writes();
+            assert!(rows.find(number).is_none());
+            thalweg_shared::writes() - before
+        };
+        assert!(locks(100) > 0);
+        assert_eq!((0..10).map(|_| locks(100)).sum::<u64>(), 0);
+        rows.at(0);
+        assert!(locks(100) > 0);
+        assert_eq!(locks(100), 0);
     }
 
     #[test]

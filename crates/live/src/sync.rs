@@ -3,12 +3,12 @@
 #[cfg(not(loom))]
 mod real {
     pub(crate) use std::sync::{Arc, OnceLock};
-    pub(crate) use thalweg_shared::{AtomicU32, Mutex, MutexGuard, Ordering};
+    pub(crate) use thalweg_shared::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 }
 
 #[cfg(loom)]
 mod real {
-    pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
     pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
 
     /// The planted bug: what is set may be seen before what is in it.

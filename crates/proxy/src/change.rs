@@ -332,6 +332,10 @@ pub(crate) fn settle(live: &Arc<Live>) {
             }
             forget_gone(&live);
             if live.is_settled() {
+                // Of small ones, which nobody takes apart aside. It is a look at the chunks of what changed.
+                if let Some(now) = live.current() {
+                    now.free_left();
+                }
                 if std::mem::take(&mut was_large) {
                     // What was allocated by those who serve, and was freed by others: the first look finds it, the second one frees
                     // the pages that are empty since.

@@ -15,7 +15,7 @@ pub(crate) struct LeastConn;
 
 impl LeastConn {
     pub fn new(usable: &Usable<'_>) -> LeastConn {
-        usable.balancer.set_ranks(usable.entries, usable.servers.len());
+        usable.balancer.set_ranks(usable.entries);
         LeastConn
     }
 }

@@ -205,7 +205,10 @@ pub async fn wait(
         let mut guard = InQueue { backend, queued: Some(queued) };
         let end = std::future::poll_fn(|_| {
             match guard.queued.as_ref().map(super::Queued::grant) {
-                Some(Grant::Server(slot)) => return Poll::Ready(Ok(Some(slot))),
+                Some(Grant::Server(slot)) => {
+                    backend.take_over(slot);
+                    return Poll::Ready(Ok(Some(slot)));
+                }
                 Some(Grant::Again) | None => return Poll::Ready(Ok(None)),
                 Some(Grant::No) => {}
             }

@@ -37,10 +37,10 @@ mod transition;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use thalweg_balance::{
-    Balancer, LoadNow, Place, Priority, Queue, ServerIndex, ServerSpec, ServerView, Settings, Turn,
+    Balancer, Kept, LoadNow, Place, Priority, Queue, ServerIndex, ServerSpec, ServerView, Settings, Turn,
 };
 use thalweg_config::model::{self, Proxy, Server, ServerId};
 use thalweg_live::{FreeNumbers, Rows};
@@ -55,6 +55,7 @@ use state::ServerState;
 /// See the module's documentation. The way of one or more snapshots to it, which keeps what their servers have.
 pub struct Backend {
     common: Arc<Common>,
+    pub balancer: Balancer,
     /// By number.
     servers: Rows<ServerState>,
     /// How many servers there were when this was made.
@@ -73,7 +74,6 @@ impl Deref for Backend {
 /// What is there once per backend, whatever snapshots have it.
 pub struct Common {
     id: model::ProxyId,
-    pub balancer: Balancer,
     /// Of servers.
     numbers: FreeNumbers,
     /// Servers of the file, and the flat number of the first of them.
@@ -154,6 +154,8 @@ pub struct Ticket {
     granted: AtomicU32,
     /// Which one it was that its queue served, once a slot was handed over.
     turn: AtomicU64,
+    /// What the server of that slot is doing: whoever handed it over may have another way to it than who waited, and go.
+    kept: OnceLock<Kept>,
 }
 
 const GONE: u32 = u32::MAX;
@@ -202,7 +204,6 @@ impl Backend {
         let limited = proxy.servers.iter().any(|s| s.maxconn != 0);
         let common = Common {
             id: proxy.id,
-            balancer: Balancer::new(settings, &specs),
             numbers: FreeNumbers::from(specs.len() as u32),
             configured: specs.len() as u32,
             first_flat,
@@ -226,7 +227,8 @@ impl Backend {
         for (server, flat) in proxy.servers.iter().zip(first_flat..) {
             servers.at(server.id.0 as usize).begin(server, flat, since);
         }
-        let backend = Backend { common: Arc::new(common), servers, made_for: proxy.servers.len() };
+        let balancer = Balancer::new(settings, &specs);
+        let backend = Backend { common: Arc::new(common), balancer, servers, made_for: proxy.servers.len() };
         backend.usable.store(backend.usable_now(), Ordering::SeqCst);
         backend
     }
@@ -242,8 +244,9 @@ impl Backend {
 
     /// The way of the next snapshot, in which the backend has these servers and no others.
     pub(crate) fn next(&self, now: &Proxy) -> Backend {
-        let servers = self.servers.next(now.servers.iter().map(|server| server.id.0 as usize));
-        Backend { common: Arc::clone(&self.common), servers, made_for: now.servers.len() }
+        let used = || now.servers.iter().map(|server| server.id.0 as usize);
+        let (balancer, servers) = (self.balancer.next(used()), self.servers.next(used()));
+        Backend { common: Arc::clone(&self.common), balancer, servers, made_for: now.servers.len() }
     }
 
     /// Servers for which memory is taken, their neighbours included.
@@ -255,6 +258,7 @@ impl Backend {
 
     /// Frees the memory of servers that no snapshot has any more.
     pub(crate) fn free_left(&self) {
+        self.balancer.free_left();
         self.servers.free_left();
     }
 
@@ -307,7 +311,7 @@ impl Backend {
     /// Whether anybody has a slot on a server, or waits for one: who was given its slot may not know yet that it is gone.
     pub(crate) fn is_in_use(&self, server: ServerId) -> bool {
         let waits = self.servers.peek(server.0 as usize, |state| !state.queue.is_empty());
-        self.balancer.load(ServerIndex(server.0)).total() != 0 || waits == Some(true)
+        self.balancer.is_busy(ServerIndex(server.0)) || waits == Some(true)
     }
 
     /// A server joins the others with snapshot `since`. Its number is not in use, and `flat` is where threads keep what is theirs of
@@ -549,6 +553,9 @@ impl Backend {
         let ticket = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&turn.token);
         if let Some(ticket) = ticket {
             ticket.turn.store(turn.turn, Ordering::Relaxed);
+            if what != GONE {
+                ticket.kept.get_or_init(|| self.balancer.keep(ServerIndex(what - 1)));
+            }
             ticket.granted.store(what, Ordering::Release);
             if !crate::plant::bug("lost-wakeup") {
                 ticket.task.wake(Reason::RESOURCE);
@@ -572,7 +579,12 @@ impl Backend {
             None => (&self.queue, 0),
         };
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
-        let ticket = Arc::new(Ticket { task, granted: AtomicU32::new(0), turn: AtomicU64::new(0) });
+        let ticket = Arc::new(Ticket {
+            task,
+            granted: AtomicU32::new(0),
+            turn: AtomicU64::new(0),
+            kept: OnceLock::new(),
+        });
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(token, Arc::clone(&ticket));
         let Some(place) = queue.push(token, priority, now_ms, max) else {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
@@ -633,11 +645,19 @@ impl Backend {
         // It was taken out already; the grant is stored before the task is woken, but perhaps not yet.
         loop {
             match queued.grant() {
-                Grant::Server(slot) => return Some(slot),
+                Grant::Server(slot) => {
+                    self.take_over(slot);
+                    return Some(slot);
+                }
                 Grant::Again => return None,
                 Grant::No => std::hint::spin_loop(),
             }
         }
+    }
+
+    /// A slot that was handed over is about to be used, or given back, this way. Its place in the queue is still there.
+    pub(crate) fn take_over(&self, slot: Slot) {
+        self.balancer.load(slot.server);
     }
 
     /// How the balancer sees this backend's servers.
