@@ -238,3 +238,41 @@ fn how_long_streams_take_is_exported_and_shown() {
         assert!(!ask("show latency be").contains("be,BACKEND,"));
     });
 }
+
+#[test]
+fn what_agents_said_is_exported() {
+    let agent = Server::start(|mut conn, _| {
+        conn.send("down\n");
+        conn.ended();
+    });
+    let nobody = support::nobody();
+    let asked = |server: std::net::SocketAddrV4| {
+        format!("agent-check agent-inter 20ms agent-addr {} agent-port {}", server.ip(), server.port())
+    };
+    let text = format!(
+        "frontend fe\nbind <@fe>\nhttp-request use-service prometheus-exporter\n\
+         backend be\nserver a {nobody} {}\nserver b {nobody} check inter 20ms {}\nserver c {nobody}\n",
+        asked(agent.addr),
+        asked(nobody),
+    );
+    let proxy = Setup::http(&text).start("epoll");
+    let text = support::eventually("both agents were asked", || {
+        let text = get(&proxy, "?scope=server").text();
+        let known =
+            |state: &str| value(&text, &format!("haproxy_server_agent_status{{proxy=\"be\",{state}\"}}"));
+        let asked =
+            known("server=\"a\",state=\"L7STS")? == "1" && known("server=\"b\",state=\"L4CON")? == "1";
+        let checked =
+            value(&text, "haproxy_server_check_status{proxy=\"be\",server=\"b\",state=\"L4CON\"}")? == "1";
+        (asked && checked).then_some(text)
+    });
+    for (metric, expected) in [("agent_code", "0"), ("check_code", "0")] {
+        let sample = format!("haproxy_server_{metric}{{proxy=\"be\",server=\"b\"}}");
+        assert_eq!(value(&text, &sample).as_deref(), Some(expected), "{sample}");
+    }
+    assert!(text.contains("haproxy_server_agent_duration_seconds{proxy=\"be\",server=\"a\"} 0."), "{text}");
+    assert!(
+        !text.contains("check_status{proxy=\"be\",server=\"a\"")
+            && !text.contains("agent_code{proxy=\"be\",server=\"c\"")
+    );
+}

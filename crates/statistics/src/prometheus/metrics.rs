@@ -29,6 +29,8 @@ pub(super) enum Form {
     ServerStates,
     /// One sample per result of checks, 1 for the last one.
     Check,
+    /// The number that came with the result in the column before, 0 where none did.
+    Received,
     /// One sample per result of checks, with the number of servers.
     ServerChecks,
     /// 1, with the figure as the label of this name.
@@ -103,7 +105,7 @@ pub(super) const METRICS: &[Metric] = &[
     m("F", "rate_lim", "limit_session_rate", Gauge, Form::Plain),
     m("FBS", "rate_max", "max_session_rate", Gauge, Form::Plain),
     m("S", "check_status", "check_status", Gauge, Form::Check),
-    m("S", "check_code", "check_code", Gauge, Form::Plain),
+    m("S", "check_code", "check_code", Gauge, Form::Received),
     m("S", "check_duration", "check_duration_seconds", Gauge, Form::Seconds),
     m("FBS", "hrsp_1xx", "http_responses_total", Counter, Form::Code("1xx")),
     m("FBS", "hrsp_2xx", "http_responses_total", Counter, Form::Code("2xx")),
@@ -129,6 +131,9 @@ pub(super) const METRICS: &[Metric] = &[
     m("F", "intercepted", "intercepted_requests_total", Counter, Form::Plain),
     m("FL", "dcon", "denied_connections_total", Counter, Form::Plain),
     m("FL", "dses", "denied_sessions_total", Counter, Form::Plain),
+    m("S", "agent_status", "agent_status", Gauge, Form::Check),
+    m("S", "agent_code", "agent_code", Gauge, Form::Received),
+    m("S", "agent_duration", "agent_duration_seconds", Gauge, Form::Seconds),
     m("FLBS", "wrew", "failed_header_rewriting_total", Counter, Form::Plain),
     m("BS", "connect", "connection_attempts_total", Counter, Form::Plain),
     m("BS", "reuse", "connection_reuses_total", Counter, Form::Plain),

@@ -540,6 +540,7 @@ fn sample(row: &Row, column: usize, form: Form) -> Sample {
             Sample::None => Sample::At(u8::MAX),
             known => known,
         },
+        (Form::Received, None) if row.values[column - 1].is_some() => Sample::Number(0),
         (Form::OrNan, None) => Sample::Nan,
         (_, None) => Sample::None,
         (Form::Seconds, Some(Value::U32(ms))) => Sample::Seconds(f64::from(*ms) / 1000.0),
