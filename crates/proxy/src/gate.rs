@@ -12,6 +12,8 @@ use thalweg_shared::{AtomicBool, AtomicU32, Mutex};
 pub struct Gate {
     current: AtomicU32,
     peak: AtomicU32,
+    /// How often the last place was taken.
+    filled: AtomicU32,
     /// 0: no limit.
     limit: AtomicU32,
     has_waiters: AtomicBool,
@@ -31,6 +33,7 @@ impl Gate {
         Gate {
             current: AtomicU32::new(0),
             peak: AtomicU32::new(0),
+            filled: AtomicU32::new(0),
             limit: AtomicU32::new(limit),
             has_waiters: AtomicBool::new(false),
             waiters: Mutex::new(Vec::new()),
@@ -45,6 +48,11 @@ impl Gate {
     /// The most that were inside at once.
     pub fn peak(&self) -> u32 {
         self.peak.load(Ordering::Relaxed)
+    }
+
+    /// How often somebody took the last place. Wraps.
+    pub fn filled(&self) -> u32 {
+        self.filled.load(Ordering::Relaxed)
     }
 
     /// Forgets how many were inside at once.
@@ -71,7 +79,7 @@ impl Gate {
             self.current.fetch_sub(1, Ordering::SeqCst);
             return false;
         }
-        self.peak.fetch_max(inside, Ordering::Relaxed);
+        self.entered(inside, limit);
         true
     }
 
@@ -88,8 +96,16 @@ impl Gate {
 
     /// Enters even when there is no room: for what was accepted already and for what must never be refused.
     pub fn enter(&self) {
+        let limit = self.limit.load(Ordering::Relaxed);
         let inside = self.current.fetch_add(1, Ordering::SeqCst) + 1;
+        self.entered(inside, limit);
+    }
+
+    fn entered(&self, inside: u32, limit: u32) {
         self.peak.fetch_max(inside, Ordering::Relaxed);
+        if limit != 0 && inside >= limit {
+            self.filled.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// As if so many were inside, but for one place where there is a limit: for what has just begun.
@@ -144,9 +160,9 @@ mod tests {
     fn a_gate_counts_and_refuses() {
         let gate = Gate::new(2);
         assert!(gate.try_enter() && gate.try_enter() && !gate.try_enter());
-        assert_eq!((gate.current(), gate.peak()), (2, 2));
+        assert_eq!((gate.current(), gate.peak(), gate.filled()), (2, 2, 1));
         gate.enter();
-        assert_eq!((gate.current(), gate.peak(), gate.has_room()), (3, 3, false));
+        assert_eq!((gate.current(), gate.peak(), gate.has_room(), gate.filled()), (3, 3, false, 2));
         gate.leave();
         gate.leave();
         assert!(gate.has_room() && gate.try_enter());

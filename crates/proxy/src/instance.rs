@@ -226,6 +226,8 @@ pub struct Live {
     pub log: Arc<LogShared>,
     /// Microseconds since 1970 at start.
     pub start_wall_us: u64,
+    /// How long the start took, until the process served.
+    pub boot_ms: AtomicU32,
     /// Connections per thread, to hand new ones to the least busy.
     pub thread_load: Box<[AtomicU32]>,
     stopping: AtomicU8,
@@ -509,6 +511,7 @@ impl Live {
             process_vars: RwLock::new(VarSet::new(Scope::Proc)),
             log: Arc::new(LogShared::new(config)),
             start_wall_us,
+            boot_ms: AtomicU32::new(0),
             thread_load: (0..nbthread).map(|_| AtomicU32::new(0)).collect(),
             stopping: AtomicU8::new(0),
             stopping_since_ms: AtomicU64::new(0),

@@ -326,8 +326,20 @@ fn traffic(instance: &Instance, around: &Around<'_>) -> Vec<Row> {
         ),
         (71, "Tainted", "SGPV", "Experimental features in use", Str("0".into())),
         (72, "TotalWarnings", "MCPV", "Warnings given", wrap(warnings)),
-        (73, "MaxconnReached", "MCPV", "Times the limit on connections was reached", U32(0)),
-        (74, "BootTime_ms", "MDPV", "Milliseconds from the start to service", U32(0)),
+        (
+            73,
+            "MaxconnReached",
+            "MCPV",
+            "Connections that were the last for which there was room",
+            U32(instance.process_gate.filled()),
+        ),
+        (
+            74,
+            "BootTime_ms",
+            "MDPV",
+            "Milliseconds from the start to service",
+            U32(instance.boot_ms.load(std::sync::atomic::Ordering::Relaxed)),
+        ),
         (75, "Niced_tasks", "MGPV", "Tasks that could run now and have a nice value", U32(0)),
         (76, "CurrStreams", "MGPV", "Streams now", U64(current_streams(instance, around))),
         (

@@ -1,6 +1,7 @@
 //! The seam to the data path: what each thread does with its listeners, and how it is told to stop.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use thalweg_config::Config;
 use thalweg_config::model::Proxy;
@@ -32,6 +33,11 @@ impl DataPath {
         if let Some(instance) = self.instance() {
             thalweg_proxy::start_thread(&instance, thread, sockets);
         }
+    }
+
+    /// Keeps how long the start took.
+    pub fn serves_after(&self, ms: u32) {
+        self.0.boot_ms.store(ms, Ordering::Relaxed);
     }
 
     /// Serves sockets of `log-forward` sections on the calling thread.

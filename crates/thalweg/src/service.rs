@@ -399,6 +399,11 @@ struct ControlInner {
 pub struct Control(Arc<ControlInner>);
 
 impl Control {
+    /// Tells how long the start took (`BootTime_ms`).
+    pub fn serves_after(&self, ms: u32) {
+        self.0.data_path.serves_after(ms);
+    }
+
     /// Stop listening, finish what is in progress; then [`Running::run`] returns. One line for each proxy.
     pub fn soft_stop(&self) -> Vec<String> {
         crate::locked(&self.0.shared).drain(..).for_each(|socket| socket.port.retire());

@@ -46,10 +46,11 @@ pub fn run(
     mut worker: Option<Worker>,
     reporter: &mut Reporter,
 ) -> ExitCode {
+    let begun = Instant::now();
     let done = match prepare(program, options, worker.as_mut(), reporter) {
         Ok(Prepared::Done) => Ok(()),
         Ok(Prepared::Listening(service, settings, signals)) => {
-            serve(program, options, &mut worker, reporter, *service, &settings, signals)
+            serve((program, begun), options, &mut worker, reporter, *service, &settings, signals)
         }
         Err(failed) => Err(failed),
     };
@@ -246,7 +247,7 @@ fn refuse_listeners(program: &Program, reporter: &mut Reporter, messages: Vec<St
 
 /// In one piece, as the order of steps is what matters.
 fn serve(
-    program: &Program,
+    (program, begun): (&Program, Instant),
     options: &Options,
     worker: &mut Option<Worker>,
     reporter: &mut Reporter,
@@ -340,6 +341,8 @@ fn serve(
     if let Some(ready) = parent {
         ready.tell();
     }
+    let started_ms = begun.elapsed().as_micros().div_ceil(1000);
+    running.control().serves_after(u32::try_from(started_ms).unwrap_or(u32::MAX));
     let result = running.run();
     if let Some(signal) = signals::ended_by() {
         signal::die_by(signal);

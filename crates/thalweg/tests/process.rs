@@ -471,6 +471,31 @@ fn the_cli_answers_and_hands_the_listeners_over() {
     assert_eq!(new.end(), (Some(0), None));
 }
 
+#[test]
+fn what_the_start_took_and_how_often_the_process_was_full_is_told() {
+    let directory = Directory::new("full");
+    let admin = directory.path("admin");
+    directory.configure(&format!("    stats socket {} level admin\n", admin.display()), &["s"]);
+    let running = directory.start(&[]);
+    directory.wait_for("s");
+    eventually("the CLI answers", || UnixStream::connect(&admin).ok());
+    let field = |name: &str| -> u64 {
+        let info = ask(&admin, "show info");
+        let found = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        found.unwrap_or_else(|| panic!("{name} in {info}")).parse().unwrap()
+    };
+    assert!(field("BootTime_ms") > 0);
+    eventually("nobody is there", || (field("CurrConns") == 0).then_some(()));
+    assert_eq!(field("MaxconnReached"), 0);
+    ask(&admin, "set maxconn global 1");
+    for filled in 1..=3 {
+        drop(UnixStream::connect(directory.path("s")).unwrap());
+        eventually("the place is taken", || (field("MaxconnReached") == filled).then_some(()));
+        eventually("it is free again", || (field("CurrConns") == 0).then_some(()));
+    }
+    drop(running);
+}
+
 /// A limit far below what the allocator reserves leaves room to serve, and is one.
 #[test]
 fn memory_can_be_limited() {
