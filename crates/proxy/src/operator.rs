@@ -66,6 +66,23 @@ impl Hand<'_> {
         self.backend().take_back(self.server, None);
     }
 
+    /// Begins or ends maintenance, and leaves a drain as it is. False when it was so already.
+    pub fn set_maintenance(&self, on: bool) -> bool {
+        let mut is_new = false;
+        self.change(|backend| is_new = backend.set_maintenance(self.server, on));
+        is_new
+    }
+
+    /// Begins or ends a drain, and leaves maintenance as it is. False when it was so already.
+    pub fn set_drain(&self, on: bool) -> bool {
+        if !on {
+            self.backend().set_drain_end(self.server, None);
+        }
+        let mut is_new = false;
+        self.change(|backend| is_new = backend.set_drain(self.server, on));
+        is_new
+    }
+
     /// Changes the server's weight, 0 to 256.
     pub fn set_weight(&self, weight: u32) {
         let before = Before::look(self.backend(), self.server);

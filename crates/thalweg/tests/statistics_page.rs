@@ -186,6 +186,11 @@ fn forms() -> Vec<(&'static str, &'static str, &'static str, [&'static str; 3])>
         ("/open", "", "s=checked&action=dhlth&b=open", ["no check", "MAINT", "no check"]),
         ("/open", "", "s=checked&action=ehlth&b=open", START),
         ("/open", "", "s=s1&action=shutdown&b=open", START),
+        // The words of old are about maintenance or about the drain, and leave the other as it is.
+        ("/open", "", "s=s2&action=stop&b=open", START),
+        ("/open", "", "s=s2&action=enable&b=open", ["no check", "DRAIN", "UP"]),
+        ("/open", "", "s=s2&action=disable&b=open", START),
+        ("/open", "", "s=s2&action=start&b=open", START),
         ("/open", "", "%73=s1&%61ction=dr%61in&b=open", drained),
         ("/open", "", "s=s1&action=drain&action=ready&b=nobody&b=open&x=1", START),
     ]
@@ -203,6 +208,10 @@ fn refused() -> Vec<(String, &'static str)> {
         (form("action=ready&b=open"), "NONE"),
         (form("s=s1&action=dhlth&b=open"), "NONE"),
         (form("s=s1&action=arunn&b=open"), "NONE"),
+        (form("s=s1&action=enable&b=open"), "NONE"),
+        (form("s=s1&action=start&b=open"), "NONE"),
+        (form("s=s2&action=disable&b=open"), "NONE"),
+        (form("s=s2&action=start&b=open"), "NONE"),
         (form("s=nobody&action=drain&b=open"), "ERRP"),
         (form("s=&action=drain&b=open"), "ERRP"),
         (form("s=s1&action=jump&b=open"), "ERRP"),

@@ -320,6 +320,27 @@ impl Standing {
         }
     }
 
+    /// `disable` and `enable` of the page: maintenance begins or ends, and a drain goes on. False when it was so already.
+    fn set_maintenance(&mut self, on: bool) -> bool {
+        if self.maintenance == on {
+            return false;
+        }
+        let drain = self.drain;
+        if on {
+            self.maintain();
+        } else {
+            self.maintenance = false;
+            self.serve();
+        }
+        self.drain = drain;
+        true
+    }
+
+    /// `stop` and `start` of the page: a drain begins or ends, and maintenance goes on. False when it was so already.
+    fn set_drain(&mut self, on: bool) -> bool {
+        std::mem::replace(&mut self.drain, on) != on
+    }
+
     /// `health up|stopping|down`. In maintenance only the health is noted.
     fn say_health(&mut self, said: Said) {
         match said {
@@ -503,6 +524,21 @@ impl Backend {
     /// Ends a server's maintenance and drain.
     pub fn make_ready(&self, server: ServerId) {
         self.change(server, Standing::make_ready);
+    }
+
+    /// Takes a server out of service, or back; whether it drains is left as it was. False when it was so already.
+    pub fn set_maintenance(&self, server: ServerId, on: bool) -> bool {
+        let is_new = self.change(server, |standing| standing.set_maintenance(on));
+        if is_new && on {
+            self.drop_idle_connections(server);
+        }
+        is_new
+    }
+
+    /// Lets a server finish what it has, or gives it new requests again; maintenance is left as it was. False when it was so
+    /// already.
+    pub fn set_drain(&self, server: ServerId, on: bool) -> bool {
+        self.change(server, |standing| standing.set_drain(on))
     }
 
     /// Says how healthy a server is, until its next check.

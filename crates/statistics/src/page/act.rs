@@ -23,14 +23,20 @@ const WEB: &str = "Web interface";
 /// What is to be done with servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// `ready`, and `enable` of old.
+    /// `ready`: ends maintenance and drain.
     Ready,
-    /// `drain`, and `stop` of old.
+    /// `drain`: ends maintenance.
     Drain,
-    /// `maint`, and `disable` of old.
+    /// `maint`: ends a drain.
     Maint,
-    /// `start` of old: ends a drain.
+    /// `enable` of old: ends maintenance only.
+    Enable,
+    /// `disable` of old: a drain goes on behind it.
+    Disable,
+    /// `start` of old: ends a drain only.
     Start,
+    /// `stop` of old: maintenance goes on.
+    Stop,
     /// `dhlth`
     DisableChecks,
     /// `ehlth`
@@ -73,10 +79,13 @@ pub const OFFERED: [(&str, &str); 13] = [
 impl Action {
     fn of(name: &str) -> Option<Action> {
         Some(match name {
-            "ready" | "enable" => Action::Ready,
-            "drain" | "stop" => Action::Drain,
-            "maint" | "disable" => Action::Maint,
+            "ready" => Action::Ready,
+            "drain" => Action::Drain,
+            "maint" => Action::Maint,
+            "enable" => Action::Enable,
+            "disable" => Action::Disable,
             "start" => Action::Start,
+            "stop" => Action::Stop,
             "dhlth" => Action::DisableChecks,
             "ehlth" => Action::EnableChecks,
             "hrunn" => Action::HealthUp,
@@ -202,9 +211,11 @@ fn apply(worker: &Worker, proxy: &Proxy, server: &Server, action: Action) -> boo
     let hand = Hand { worker, proxy: proxy.id, server: server.id };
     let backend = worker.backend(proxy.id);
     match action {
-        Action::Ready | Action::Start => hand.make_ready(),
+        Action::Ready => hand.make_ready(),
         Action::Drain => hand.start_drain(),
         Action::Maint => hand.maintain(),
+        Action::Enable | Action::Disable => return hand.set_maintenance(action == Action::Disable),
+        Action::Start | Action::Stop => return hand.set_drain(action == Action::Stop),
         Action::DisableChecks | Action::EnableChecks => {
             return server.check.is_some()
                 && backend.enable_checks(server.id, action == Action::EnableChecks);
