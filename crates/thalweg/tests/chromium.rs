@@ -178,8 +178,8 @@ fn cell(name: &str, cell: usize) -> String {
     )
 }
 
-/// Whether all sessions, rates and times are there with their units.
-const NOTHING_IS_CUT_OFF: &str = "[...document.querySelectorAll('tbody td:nth-child(5), tbody td:nth-child(6), tbody td:nth-child(7)')] \
+/// Whether all states, sessions, rates and times are there whole, with their units.
+const NOTHING_IS_CUT_OFF: &str = "[...document.querySelectorAll('tbody td:nth-child(2), tbody td:nth-child(5), tbody td:nth-child(6), tbody td:nth-child(7)')] \
      .flatMap((cell) => [cell, ...cell.querySelectorAll('small')]).every((part) => part.scrollWidth <= part.clientWidth)";
 
 #[test]
@@ -193,7 +193,7 @@ fn the_page_lives_in_a_browser() {
         "frontend fe\nbind <@fe>\nstats uri /stats\nstats admin if TRUE\nstats refresh 1s\nstats show-legends\n\
          description Shop & <script>document.title = 'taken'</script>\ndefault_backend app\n\
          backend app\noption httpchk\nserver a {addr} check inter 100\nserver b {other} check inter 100 fall 1\n\
-         server spare {addr} backup\nserver off {addr} disabled\nbackend many\n{many}"
+         server spare {addr} backup\nserver off {addr} disabled check inter 60s\nserver far {addr} track off\nbackend many\n{many}"
     ));
     let proxy = setup.start("epoll");
     let url = format!("http://{}/stats", proxy.addr("fe"));
@@ -234,7 +234,7 @@ fn the_page_lives_in_a_browser() {
     browser.value(&filter("many/n2", ""));
     assert_eq!(browser.value(shown), "n2 n20 n21 n22 n23 n24 n25 n26 n27 n28 n29");
     browser.value(&filter("", "problems"));
-    assert_eq!(browser.value(shown), "off");
+    assert_eq!(browser.value(shown), "off far");
     browser.value(&filter("", ""));
     assert!(browser.value(shown).as_str().is_some_and(|rows| rows.contains("n7")));
 
@@ -269,6 +269,15 @@ fn the_page_lives_in_a_browser() {
     eprintln!("a server that went down was seen after {} ms", began.elapsed().as_millis());
     browser.wait("/app\\/b was .*, now DOWN/.test(document.getElementById('news').textContent)");
     assert_eq!(browser.value("document.getElementById('news').getAttribute('role')"), "status");
+
+    // A browser that is slow with a small page does not look much less often.
+    browser.value(
+        "{ let now = 0; window.delays = []; performance.now = () => now; const [ask, later] = [fetch, setTimeout]; \
+         window.fetch = async (...of) => { const answer = await ask(...of); now += 400; return answer; }; \
+         window.setTimeout = (what, ms) => { if (what.name === 'look') delays.push(ms); return later(what, 50); }; }",
+    );
+    browser.wait("delays.length > 2");
+    assert_eq!(browser.value("[...new Set(delays.slice(1))]"), json!([800]));
 
     // A row's details, and back.
     browser.value(

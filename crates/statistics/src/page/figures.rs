@@ -115,7 +115,7 @@ pub struct Figures {
     pub denied: u64,
     pub errors: u64,
     pub retries: u64,
-    /// What the last check said.
+    /// What the last check and the last agent check said.
     pub check: String,
     /// What all of it is from.
     row: Row,
@@ -161,7 +161,7 @@ impl Figures {
             denied: sum(const { &[at("dreq"), at("dresp"), at("dcon"), at("dses")] }),
             errors: sum(const { &[at("ereq"), at("econ"), at("eresp"), at("eint")] }),
             retries: sum(const { &[at("wretr"), at("wredis")] }),
-            check: check(&row),
+            check: checks(&row),
             status,
             row,
         }
@@ -202,15 +202,23 @@ fn number(row: &Row, column: usize) -> Option<u64> {
     }
 }
 
-/// `L7OK 200 in 3 ms`
-fn check(row: &Row) -> String {
-    let Some(Value::Str(status)) = &row.values[const { at("check_status") }] else { return String::new() };
-    let mut text = status.to_string();
-    if let Some(code) = number(row, const { at("check_code") }) {
+/// `L7OK 200 in 3 ms, agent L7STS in 1 ms`
+fn checks(row: &Row) -> String {
+    let check = const { [at("check_status"), at("check_code"), at("check_duration")] };
+    let agent = const { [at("agent_status"), at("agent_code"), at("agent_duration")] };
+    let said = [("", check), ("agent ", agent)];
+    said.into_iter().filter_map(|(who, columns)| result(row, who, columns)).collect::<Vec<_>>().join(", ")
+}
+
+/// What one of them said, if there is one: its result, its code and how long it took are in these columns.
+fn result(row: &Row, who: &str, [status, code, duration]: [usize; 3]) -> Option<String> {
+    let Some(Value::Str(status)) = &row.values[status] else { return None };
+    let mut text = format!("{who}{status}");
+    if let Some(code) = number(row, code) {
         text.push_str(&format!(" {code}"));
     }
-    if let Some(ms) = number(row, const { at("check_duration") }) {
+    if let Some(ms) = number(row, duration) {
         text.push_str(&format!(" in {ms} ms"));
     }
-    text
+    Some(text)
 }

@@ -29,7 +29,7 @@ const COLUMNS: [(&str, &str); 14] = [
     ("Denied", "Refused by rules"),
     ("Errors", "Bad requests, failed connections and responses"),
     ("Retries", "Connections tried again, requests sent to another server"),
-    ("Check", "What the last health check said"),
+    ("Check", "What the last health check said, and the agent"),
 ];
 
 enum Stage {
