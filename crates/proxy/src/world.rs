@@ -166,6 +166,10 @@ impl World for Worker {
         u32::from(proxy(&self.instance.config, id).retries)
     }
 
+    fn is_proxy_to_clients(&self, frontend: ProxyId) -> bool {
+        proxy(&self.instance.config, frontend).opts.http_use_proxy_header
+    }
+
     fn frontend_by_name(&self, name: &[u8]) -> Option<ProxyId> {
         Some(ProxyId(self.instance.frontend_by_name(name)?.id.0))
     }

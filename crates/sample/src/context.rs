@@ -101,6 +101,8 @@ pub trait World {
     fn proxy_timeouts(&self, id: ProxyId) -> ProxyTimeouts;
     /// The configured `retries` of a backend.
     fn proxy_retries(&self, id: ProxyId) -> u32;
+    /// Whether a frontend is a proxy to clients that name a whole URI (`option http-use-proxy-header`).
+    fn is_proxy_to_clients(&self, frontend: ProxyId) -> bool;
     /// A frontend by name, for converters whose input is a name.
     fn frontend_by_name(&self, name: &[u8]) -> Option<ProxyId>;
     /// A backend by name.

@@ -75,6 +75,9 @@ impl World for FakeWorld {
     fn proxy_retries(&self, _: ProxyId) -> u32 {
         3
     }
+    fn is_proxy_to_clients(&self, _: ProxyId) -> bool {
+        false
+    }
     fn frontend_by_name(&self, name: &[u8]) -> Option<ProxyId> {
         (name == b"fe").then_some(ProxyId(0))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{Proxy, Server, Setup, Signal, each_driver, ok};
+use support::{Conn, Proxy, Server, Setup, Signal, each_driver, ok};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -369,4 +369,39 @@ fn an_option_that_the_kernel_refuses_is_left_out_with_a_warning() {
     let first = "for frontend fe: protocol tcpv4: cannot set MSS to 5, (Invalid argument) for [";
     let second = "for frontend fe: protocol tcpv4: cannot set TCP congestion control algorithm, (No such file or directory) for [";
     assert!(said.contains(first) && said.contains(second), "{said}");
+}
+
+/// A client that names a whole URI to a proxy was asked for `Proxy-Authorization` (407), and then `Authorization` was read: nobody
+/// could log in. What is expected was compared with HAProxy 3.5-dev5.
+#[test]
+fn a_proxy_reads_the_credentials_that_it_asks_for() {
+    let (basic, bearer) = ("Basic am9lOnB3", "Bearer token");
+    let own = "http-request auth realm r unless { http_auth(users) } or { http_auth_bearer token }\n\
+        http-request return status 200 content-type text/plain lf-string \"%[http_auth_type] %[http_auth_user]\"\n";
+    let proxy = Setup::http(&format!(
+        "userlist users\nuser joe insecure-password pw\n\
+         frontend fe\nbind <@fe>\noption http-use-proxy-header\n{own}frontend other\nbind <@other>\n{own}"
+    ))
+    .start("epoll");
+    for (at, target, asks, reads) in [
+        ("fe", "http://h/", "407 proxy-authenticate", "Proxy-Authorization"),
+        ("fe", "/", "401 www-authenticate", "Authorization"),
+        ("other", "http://h/", "401 www-authenticate", "Authorization"),
+    ] {
+        let (status, challenge) = asks.split_once(' ').unwrap();
+        for field in ["Authorization", "Proxy-Authorization"] {
+            for (credentials, shown) in [(basic, "Basic joe"), (bearer, "Bearer ")] {
+                let mut conn = Conn::connect(proxy.addr(at));
+                conn.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{field}: {credentials}\r\n\r\n"));
+                let response = conn.response();
+                let what = format!("{at} {target} {field} {credentials}");
+                if field == reads {
+                    assert_eq!((response.status, response.text().as_str()), (200, shown), "{what}");
+                } else {
+                    assert_eq!(response.status.to_string(), status, "{what}");
+                    assert_eq!(response.field(challenge), "Basic realm=\"r\"", "{what}");
+                }
+            }
+        }
+    }
 }

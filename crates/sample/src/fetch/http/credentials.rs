@@ -14,10 +14,20 @@ pub(super) fn credentials(cx: &mut Ctx, id: HeaderId, name: &[u8]) -> Option<(Te
     Some((text.slice(0, space), text.slice(rest, tail)))
 }
 
+/// The same of the header that the client has to use: a proxy asks for credentials of its own.
+pub(super) fn own_credentials(cx: &mut Ctx) -> Option<(Text, Text)> {
+    let target = head(cx, Side::Request)?.target();
+    let has_authority = target.first().is_some_and(|byte| !matches!(byte, b'/' | b'*'));
+    if has_authority && cx.world.is_proxy_to_clients(cx.session.frontend) {
+        return credentials(cx, HeaderId::ProxyAuthorization, b"proxy-authorization");
+    }
+    credentials(cx, HeaderId::Authorization, b"authorization")
+}
+
 pub(super) fn http_auth_bearer(args: &Args, cx: &mut Ctx, _: &mut Iter) -> Option<Sample> {
     let (scheme, token) = match args.at(0) {
         Arg::Header(id, name) => credentials(cx, *id, name)?,
-        _ => credentials(cx, HeaderId::Authorization, b"authorization")?,
+        _ => own_credentials(cx)?,
     };
     if !cx.text(scheme).eq_ignore_ascii_case(b"bearer") || token.is_empty() {
         return None;
@@ -27,7 +37,7 @@ pub(super) fn http_auth_bearer(args: &Args, cx: &mut Ctx, _: &mut Iter) -> Optio
 
 /// The user and password of Basic credentials.
 pub(super) fn basic_auth(cx: &mut Ctx) -> Option<(Text, Text)> {
-    let (scheme, token) = credentials(cx, HeaderId::Authorization, b"authorization")?;
+    let (scheme, token) = own_credentials(cx)?;
     if !cx.text(scheme).eq_ignore_ascii_case(b"basic") {
         return None;
     }

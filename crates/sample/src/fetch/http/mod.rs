@@ -156,7 +156,7 @@ pub static TABLE: &[FetchDef] = &[
         Some(Sample::str(basic_auth(cx)?.1))
     }),
     FetchDef::new("http_auth_type", Type::Str, REQUEST, "the kind of credentials sent", |_, cx, _| {
-        let (scheme, _) = credentials(cx, HeaderId::Authorization, b"authorization")?;
+        let (scheme, _) = own_credentials(cx)?;
         let name = match &cx.text(scheme).to_ascii_lowercase()[..] {
             b"basic" => "Basic",
             b"bearer" => "Bearer",
