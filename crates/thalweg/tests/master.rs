@@ -572,6 +572,11 @@ fn commands_reach_the_process_that_is_named() {
         "Can't find the target PID matching the prefix '@!1'\n\nstill\n\n"
     );
     assert!(place.cli("shwo proc\n").contains("  show proc [debug] "));
+    // Words too many change nothing, but to `show proc`.
+    assert_eq!(place.cli("show proc x\n"), "'show proc' only supports 'debug' as argument\n\n");
+    assert_eq!(place.cli("show version x\n"), place.cli("show version\n"));
+    assert!(place.cli("show startup-logs x\n").contains("Loading success."));
+    assert!(place.cli("reload x y\n").starts_with("Success=1\n"));
     assert!(place.cli("help\n").contains("  reload "));
     // The lines of a payload belong to its command.
     let text = "@1 set ssl cert x <<END\n%EOF%\nshow info\nEND\necho after\n";
@@ -618,17 +623,25 @@ fn rights_of_the_master_cli_are_those_in_the_worker() {
         let mut command = program();
         command.args(["-W", "-S", &socket, "-f"]).arg(place.path("a.cfg")).current_dir(&place.dir.0);
         command.stdout(Stdio::null()).stderr(fs::File::create(place.path("said")).unwrap());
-        let master = place.begin(command);
-        assert_eq!(place.cli("@1 show cli level\n"), format!("{shown}\n\n"));
+        let master = Master { place: &place, child: command.spawn().unwrap() };
+        // A user is not told of processes.
+        let known = format!("{shown}\n\n");
+        eventually("it serves", || (place.try_cli("@1 show cli level\n").ok()? == known).then_some(()));
         assert_eq!(place.cli("show cli level\n"), format!("{shown}\n\n"));
         assert_eq!(place.cli("@1 disable frontend f\n") == "Permission denied\n\n", level != "admin");
         let answer = place.cli("reload\n");
         assert_eq!(answer.starts_with("Success=1\n"), reloads, "{answer}");
         assert_eq!(place.cli("expert-mode on\n") == "Permission denied!\n\n", level != "admin");
         if level == "admin" {
-            assert_eq!(place.cli("user\nreload\n"), "Permission denied!\n\n");
+            for command in
+                ["reload", "hard-reload", "show proc", "show env", "show startup-logs", "_loadstatus"]
+            {
+                assert_eq!(place.cli(&format!("user\n{command}\n")), "Permission denied\n\n", "{command}");
+            }
         }
-        place.only_worker();
+        if reloads {
+            place.only_worker();
+        }
         assert_eq!(master.end(Signal::Terminate), Some(0));
     }
 }

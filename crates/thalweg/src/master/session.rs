@@ -342,31 +342,35 @@ impl Session {
             ["help", ref about @ ..] => {
                 help::list_of(&listed(), "The following commands are valid at this level:", about)
             }
+            ["show", "env" | "startup-logs" | "proc", ..]
+            | ["reload" | "hard-reload" | "_loadstatus", ..]
+                if self.level < CliLevel::Operator =>
+            {
+                "Permission denied".to_owned()
+            }
+            ["show", "proc", what, ..] if what != "debug" => {
+                "'show proc' only supports 'debug' as argument".to_owned()
+            }
             ["show", "proc", ref args @ ..] => {
                 let debug = args.first() == Some(&"debug");
                 locked(&self.shared.processes).show(self.shared.version, debug)
             }
-            ["show", "version"] => self.shared.version.to_owned(),
-            ["show", "cli", "level"] => level_name(self.level).to_owned(),
-            ["show", "cli", "sockets"] => {
+            ["show", "version", ..] => self.shared.version.to_owned(),
+            ["show", "cli", "level", ..] => level_name(self.level).to_owned(),
+            ["show", "cli", "sockets", ..] => {
                 shown::sockets(self.shared.sockets.iter().map(|(name, level)| (&**name, *level)))
             }
             ["echo", ref text @ ..] => text.join(" "),
-            ["show", "env" | "startup-logs", ..] | ["reload" | "hard-reload" | "_loadstatus"]
-                if self.level < CliLevel::Operator =>
-            {
-                "Permission denied!".to_owned()
-            }
             ["show", "env", ref name @ ..] => {
                 shown::environment(&self.shared.environment, name.first().copied())
                     .unwrap_or_else(|| "Variable not found".to_owned())
             }
-            ["show", "startup-logs"] => locked(&self.shared.processes).log.clone(),
-            ["_loadstatus"] => {
+            ["show", "startup-logs", ..] => locked(&self.shared.processes).log.clone(),
+            ["_loadstatus", ..] => {
                 let known = locked(&self.shared.processes);
                 format!("Success={}\n--\n{}", u8::from(known.failed == 0), known.log)
             }
-            ["reload" | "hard-reload"] => {
+            ["reload" | "hard-reload", ..] => {
                 let (to, outcome) = mpsc::channel();
                 // Dropped at the end of this, when the client was told.
                 let (_telling, told) = mpsc::channel();
