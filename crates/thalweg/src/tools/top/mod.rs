@@ -64,7 +64,7 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
     let socket = socket.ok_or("no socket was given; it is the address of a 'stats socket' line")?;
     if once {
         let view = View::default();
-        output(&screen(&Answers::of(socket)?, None, &view, usize::MAX));
+        output(&screen(&Answers::of(socket)?, None, &view, (usize::MAX, usize::MAX)));
         return Ok(ExitCode::SUCCESS);
     }
     watch(socket, interval)
@@ -108,11 +108,14 @@ fn pressed(keys: Option<&Keys>, due: Instant, view: &mut View, table: &Table) ->
 }
 
 fn show(now: &Answers, before: Option<&Answers>, view: &View) {
-    let lines = terminal::size().map(|(lines, _)| lines);
-    let lines = lines.or_else(|| std::env::var("LINES").ok()?.parse().ok()).unwrap_or(LINES);
+    let size = terminal::size();
+    let said = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let lines = size.map(|(lines, _)| lines).or_else(|| said("LINES")).unwrap_or(LINES);
+    let columns = size.map(|(_, columns)| columns).filter(|columns| *columns > 0);
+    let columns = columns.or_else(|| said("COLUMNS")).unwrap_or(usize::MAX);
     // Home and clear (ECMA-48), where somebody looks.
     let clear = if io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
-    output(&format!("{clear}{}", screen(now, before, view, lines)));
+    output(&format!("{clear}{}", screen(now, before, view, (lines, columns))));
 }
 
 /// One command, and its whole answer.

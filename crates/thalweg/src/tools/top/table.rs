@@ -177,31 +177,76 @@ impl<'t> Line<'t> {
         }
     }
 
-    fn write(&self, out: &mut String) {
+    fn write(&self, out: &mut String, layout: &Layout) {
         let dash = || "-".to_owned();
         let bytes = |of: fn((f64, f64)) -> f64| self.bytes.map_or_else(dash, |bytes| size(of(bytes)));
         let time =
             |of: fn((u64, u64)) -> u64| self.times_us.map_or_else(dash, |times| milliseconds(of(times)));
-        out.push_str(&format!(
-            "{:<20} {:<16} {:<12} {:>7} {:>7} {:>8.0} {:>8} {:>8} {:>6} {:>6} {:>6} {:>6}\n",
-            shown(self.proxy, 20),
-            shown(self.name, 16),
-            shown(self.state, 12),
-            self.now,
-            self.queue,
-            self.rate,
-            bytes(|(received, _)| received),
-            bytes(|(_, sent)| sent),
-            time(|(half, _)| half),
-            time(|(_, most)| most),
-            shown(self.average_ms, 6),
-            self.errors,
-        ));
+        layout.put(
+            out,
+            [
+                &shown(self.proxy, layout.proxy),
+                &shown(self.name, layout.name),
+                &shown(self.state, 12),
+                &self.now.to_string(),
+                &self.queue.to_string(),
+                &format!("{:.0}", self.rate),
+                &bytes(|(received, _)| received),
+                &bytes(|(_, sent)| sent),
+                &time(|(half, _)| half),
+                &time(|(_, most)| most),
+                &shown(self.average_ms, 6),
+                &self.errors.to_string(),
+            ],
+        );
     }
 }
 
-/// What there is to see, with what changed since the answers before.
-pub fn screen(now: &Answers, before: Option<&Answers>, view: &View, lines: usize) -> String {
+const HEADS: [&str; 12] =
+    ["PROXY", "NAME", "STATE", "NOW", "QUEUE", "REQ/s", "IN/s", "OUT/s", "P50", "P99", "RTIME", "ERR"];
+
+/// How wide columns are.
+struct Layout {
+    proxy: usize,
+    name: usize,
+    /// Without bytes and averages.
+    is_narrow: bool,
+}
+
+impl Layout {
+    /// Columns of all figures, and of those that a narrow screen has.
+    const WIDE: usize = 121;
+    const NARROW: usize = 96;
+
+    fn of(columns: usize) -> Layout {
+        let is_narrow = columns < Layout::WIDE;
+        let missing = if is_narrow { Layout::NARROW.saturating_sub(columns) } else { 0 };
+        // Names give way to figures, but not whole.
+        let name = missing.div_ceil(2).min(8);
+        Layout { proxy: 20 - (missing - name).min(12), name: 16 - name, is_narrow }
+    }
+
+    fn put(&self, out: &mut String, cells: [&str; 12]) {
+        let [proxy, name, state, now, queue, rate, received, sent, half, most, average, errors] = cells;
+        let (of_proxy, of_name) = (self.proxy, self.name);
+        out.push_str(&format!(
+            "{proxy:<of_proxy$} {name:<of_name$} {state:<12} {now:>7} {queue:>7} {rate:>8}"
+        ));
+        if self.is_narrow {
+            out.push_str(&format!(" {half:>6} {most:>6} {errors:>6}\n"));
+        } else {
+            out.push_str(&format!(" {received:>8} {sent:>8} {half:>6} {most:>6} {average:>6} {errors:>6}\n"));
+        }
+    }
+}
+
+/// What there is to see on so many lines and columns, with what changed since the answers before.
+pub fn screen(
+    now: &Answers,
+    before: Option<&Answers>,
+    view: &View,
+    (lines, columns): (usize, usize),
+) -> String {
     let of = |name: &str| now.info(name);
     let mut out = format!(
         "{} {}  pid {}  up {}  {} threads, {}% idle\nconnections {} of {}  {}/s  sessions {}/s  tasks {}  run queue {}\n\n",
@@ -218,10 +263,8 @@ pub fn screen(now: &Answers, before: Option<&Answers>, view: &View, lines: usize
         of("Tasks"),
         of("Run_queue"),
     );
-    out.push_str(&format!(
-        "{:<20} {:<16} {:<12} {:>7} {:>7} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {:>6}\n",
-        "PROXY", "NAME", "STATE", "NOW", "QUEUE", "REQ/s", "IN/s", "OUT/s", "P50", "P99", "RTIME", "ERR"
-    ));
+    let layout = Layout::of(columns);
+    layout.put(&mut out, HEADS);
     let rows = now.table.rows.iter();
     let wanted =
         rows.filter(|row| view.proxy.as_deref().is_none_or(|own| now.table.get(row, "pxname") == own));
@@ -232,7 +275,7 @@ pub fn screen(now: &Answers, before: Option<&Answers>, view: &View, lines: usize
         rows.sort_by(|a, b| (a.proxy, a.name).cmp(&(b.proxy, b.name)));
     }
     let room = lines.saturating_sub(OTHER_LINES);
-    rows.iter().take(room).for_each(|row| row.write(&mut out));
+    rows.iter().take(room).for_each(|row| row.write(&mut out, &layout));
     if rows.len() > room {
         out.push_str(&format!("... and {} more\n", rows.len() - room));
     }
@@ -240,7 +283,8 @@ pub fn screen(now: &Answers, before: Option<&Answers>, view: &View, lines: usize
         out.push_str(&view.help());
         out.push('\n');
     }
-    out
+    // A line that went on in the next one would push the first ones off the screen.
+    out.lines().flat_map(|line| line.chars().take(columns).chain(['\n'])).collect()
 }
 
 #[cfg(test)]
@@ -262,15 +306,18 @@ mod tests {
     fn rows_are_read_and_rates_follow_from_two_answers() {
         let start = Instant::now();
         let (old, new) = (answers(start, 100, ""), answers(start + Duration::from_secs(2), 140, ""));
-        let text = screen(&new, Some(&old), &View::default(), 40);
+        let text = screen(&new, Some(&old), &View::default(), (40, usize::MAX));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("HAProxy 3.5  pid 7 "));
         assert!(lines[4].starts_with("x                    s?1              DOWN"), "{text}");
         let row: Vec<&str> = lines[5].split_whitespace().collect();
         assert_eq!(row[..6], ["a,\"b", "FRONTEND", "OPEN", "3", "0", "20"], "{text}");
         // Without answers before, the process's own rate is shown.
-        assert!(screen(&new, None, &View::default(), 40).contains(" 1        -        - "));
-        assert!(screen(&new, None, &View::default(), 9).contains("... and 1 more\nq quit"), "{text}");
+        assert!(screen(&new, None, &View::default(), (40, usize::MAX)).contains(" 1        -        - "));
+        assert!(
+            screen(&new, None, &View::default(), (9, usize::MAX)).contains("... and 1 more\nq quit"),
+            "{text}"
+        );
         assert!(Table::parse("Permission denied\n").is_none());
     }
 
@@ -278,7 +325,7 @@ mod tests {
     fn percentiles_are_those_of_whole_streams() {
         let latency = "# pxname,svname,phase,streams,average,p50,p90,p95,p99,p99.9\n\
             x,s2,queue,5,1,1,1,1,1,1\nx,s2,total,5,900,1500,1,1,250000,1\n";
-        let text = screen(&answers(Instant::now(), 1, latency), None, &View::default(), 40);
+        let text = screen(&answers(Instant::now(), 1, latency), None, &View::default(), (40, usize::MAX));
         let row = text.lines().find(|line| line.starts_with("x                    s2")).expect("the row");
         assert_eq!(row.split_whitespace().collect::<Vec<_>>()[8..], ["1.5", "250", "9", "0"], "{text}");
         assert!(
@@ -289,10 +336,29 @@ mod tests {
     }
 
     #[test]
+    fn no_line_is_longer_than_the_screen_is_wide() {
+        let long = "a-proxy-with-a-long-name,a-server-with-a-long-name,1,2,3,4,5,6,DOWN (agent),7,8\n";
+        let mut now = answers(Instant::now(), 1, "");
+        let head = "# pxname,svname,qcur,scur,stot,bin,bout,rate,status,req_tot,rtime\n";
+        now.table = Table::parse(&format!("{head}{long}\n")).unwrap();
+        for columns in [20, 60, 79, 80, 95, 96, 100, 120, 121, 200] {
+            let text = screen(&now, None, &View::default(), (24, columns));
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(columns), "{columns}: {text}");
+            assert_eq!(text.lines().count(), 6, "{columns}: {text}");
+            // What a terminal of 80 columns has no room for is left out whole.
+            let heads = text.lines().nth(3).unwrap();
+            assert_eq!(heads.ends_with("ERR"), columns >= 76, "{columns}: {text}");
+            assert_eq!(heads.contains("OUT/s"), columns >= 121, "{columns}: {text}");
+            assert_eq!(text.contains("a-proxy-with "), columns == 80, "{columns}: {text}");
+        }
+    }
+
+    #[test]
     fn views_sort_and_choose() {
         let now = answers(Instant::now(), 1, "");
         let first = |view: &View| {
-            let text = screen(&now, None, view, 40);
+            let text = screen(&now, None, view, (40, usize::MAX));
             let names =
                 text.lines().skip(4).map(|line| line.split_whitespace().nth(1).unwrap_or("").to_owned());
             names.collect::<Vec<_>>()
@@ -303,6 +369,6 @@ mod tests {
         assert_eq!(first(&of(Sort::Name))[..3], ["FRONTEND", "s?1", "s2"]);
         let own = View { proxy: Some("x".into()), ..View::default() };
         assert_eq!(first(&own)[..2], ["s?1", "s2"]);
-        assert!(!screen(&now, None, &own, 40).contains("FRONTEND"));
+        assert!(!screen(&now, None, &own, (40, usize::MAX)).contains("FRONTEND"));
     }
 }
