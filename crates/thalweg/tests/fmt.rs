@@ -51,3 +51,34 @@ fn the_standard_input_is_a_file_too() {
     child.stdin.take().unwrap().write_all(b"listen a\n bind :80").unwrap();
     assert_eq!(text(&child.wait_with_output().unwrap().stdout), "listen a\n    bind :80\n");
 }
+
+#[test]
+fn a_file_that_is_no_text_is_left_alone() {
+    let directory = Directory::new();
+    let path = directory.0.join("program");
+    let file = path.to_str().unwrap();
+    fs::write(&path, b"#!\n \0  global\n").unwrap();
+    for arguments in [["fmt", "-i"], ["fmt", "-f"], ["upgrade", "-f"]] {
+        let output = program().args(arguments).arg(file).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(said.contains(&format!("{file} is no text file: line 2 has a NUL byte\n")), "{said}");
+    }
+    assert_eq!(fs::read(&path).unwrap(), b"#!\n \0  global\n");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let directory = Directory::new();
+    let path = directory.0.join("a.cfg");
+    // More than a pipe holds.
+    fs::write(&path, "# comment\n".repeat(20_000)).unwrap();
+    for arguments in [["fmt", "-f"], ["upgrade", "-f"]] {
+        let mut command = program();
+        command.args(arguments).arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}

@@ -1,14 +1,13 @@
 //! `thalweg fmt`: the canonical layout of configuration files.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use thalweg_format::format;
 use thalweg_syntax::source::os_message;
 
-use super::{Call, Tool, read, unknown};
+use super::{Call, Tool, print, read_text, unknown};
 use crate::report::error_output;
 
 pub const TOOL: Tool = Tool {
@@ -52,12 +51,10 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
     }
     let mut differs = false;
     for file in files {
-        let old = read(file)?;
+        let old = read_text(file)?;
         let new = format(&old);
         match mode {
-            Mode::Print => {
-                std::io::stdout().write_all(&new).map_err(|error| format!("cannot write: {error}"))?;
-            }
+            Mode::Print => print(&new)?,
             Mode::Check if old != new => {
                 differs = true;
                 let line = first_difference(&old, &new);

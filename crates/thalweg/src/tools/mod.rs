@@ -12,6 +12,7 @@ mod plan;
 mod top;
 mod upgrade;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use crate::program::Program;
@@ -114,4 +115,24 @@ pub fn read(path: &str) -> Result<Vec<u8>, String> {
         std::fs::read(path)
     };
     bytes.map_err(|error| format!("cannot read {path}: {}", thalweg_syntax::source::os_message(&error)))
+}
+
+/// The text of a configuration file; no such file has a NUL byte, and who names a program by mistake keeps it as it is.
+pub fn read_text(path: &str) -> Result<Vec<u8>, String> {
+    let text = read(path)?;
+    match text.iter().position(|byte| *byte == 0) {
+        Some(at) => {
+            let line = 1 + text[..at].iter().filter(|byte| **byte == b'\n').count();
+            Err(format!("{path} is no text file: line {line} has a NUL byte"))
+        }
+        None => Ok(text),
+    }
+}
+
+/// Prints what was asked for. A reader that has seen enough (`| head`) is no error.
+pub fn print(bytes: &[u8]) -> Result<(), String> {
+    match std::io::stdout().write_all(bytes) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+        _ => Ok(()),
+    }
 }

@@ -1,12 +1,11 @@
 //! `thalweg upgrade`: a file in the language of HAProxy 1.4 to 2.9, in today's.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use thalweg_syntax::SourceMap;
 use thalweg_upgrade::{Kind, MARK, upgrade};
 
-use super::{Call, Tool, read, unknown};
+use super::{Call, Tool, print, read_text, unknown};
 use crate::report::error_output;
 
 pub const TOOL: Tool = Tool {
@@ -37,7 +36,7 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
         }
     }
     let file = file.ok_or("no file was given")?;
-    let upgraded = upgrade(&read(file)?);
+    let upgraded = upgrade(&read_text(file)?);
     for change in &upgraded.changes {
         let what = match change.kind {
             Kind::Same => "changed",
@@ -46,7 +45,7 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
         };
         error_output(format!("{file}:{}: {what}: {}.\n", change.line, change.text).as_bytes());
     }
-    std::io::stdout().write_all(&upgraded.text).map_err(|error| format!("cannot write: {error}"))?;
+    print(&upgraded.text)?;
     let left = upgraded.changes.iter().filter(|change| change.kind == Kind::Left).count();
     if left > 0 {
         let mark = MARK.trim_end();
