@@ -287,15 +287,54 @@ impl<'s> Told<'s> {
         let (facts, request) = (&stream.state.facts, &stream.state.request);
         let field = |id: HeaderId| request.value(id).map(Value::Text);
         let known = self.is_known();
+        let (host, port) = request.value(HeaderId::Host).map_or((None, None), host_and_port);
         vec![
             ("http.request.method", Some(Value::Text(if known { self.method } else { b"_OTHER" }))),
             ("http.request.method_original", (!known).then_some(Value::Text(self.method))),
             ("url.path", Some(Value::Text(path_of(&facts.request_line)))),
             ("url.scheme", Some(Value::Text(if self.tls { b"https" } else { b"http" }))),
             ("network.protocol.version", Some(Value::Text(self.version))),
-            ("server.address", field(HeaderId::Host)),
+            ("server.address", host.map(Value::Text)),
+            ("server.port", port.map(|port| Value::Int(port.into()))),
             ("user_agent.original", field(HeaderId::UserAgent)),
             ("http.request.resend_count", (facts.retries > 0).then(|| Value::Int(facts.retries.into()))),
         ]
+    }
+}
+
+/// What is in front of the port of a `Host` field, and the port if there is one; what looks otherwise is all host.
+fn host_and_port(field: &[u8]) -> (Option<&[u8]>, Option<u16>) {
+    let split = || {
+        let at = field.iter().rposition(|byte| *byte == b':')?;
+        let (host, port) = (&field[..at], std::str::from_utf8(&field[at + 1..]).ok()?);
+        // An address of IPv6 has colons of its own, and stands in brackets.
+        let is_whole = !host.contains(&b':') || host.ends_with(b"]");
+        Some((host, port.parse().ok().filter(|_| is_whole && !port.starts_with('+'))?))
+    };
+    match split() {
+        Some((host, port)) => (Some(host), Some(port)),
+        None => (Some(field), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_no_part_of_hosts() {
+        for (field, host, port) in [
+            ("h", "h", None),
+            ("h:80", "h", Some(80)),
+            ("[::1]:8080", "[::1]", Some(8080)),
+            ("[::1]", "[::1]", None),
+            ("::1", "::1", None),
+            ("h:", "h:", None),
+            ("h:65536", "h:65536", None),
+            ("h:+80", "h:+80", None),
+            ("", "", None),
+        ] {
+            assert_eq!(host_and_port(field.as_bytes()), (Some(host.as_bytes()), port), "{field}");
+        }
     }
 }

@@ -55,7 +55,7 @@ fn telling() -> Server {
 }
 
 fn ask(proxy: &Proxy, fields: &str) -> String {
-    proxy.ask(&format!("GET /a/b?secret=1 HTTP/1.1\r\nHost: h\r\n{fields}\r\n")).text()
+    proxy.ask(&format!("GET /a/b?secret=1 HTTP/1.1\r\nHost: h:8080\r\n{fields}\r\n")).text()
 }
 
 /// Where a request goes.
@@ -119,6 +119,7 @@ fn a_trace_goes_on() {
             ("url.scheme", "http"),
             ("network.protocol.version", "1.1"),
             ("server.address", "h"),
+            ("server.port", "8080"),
             ("user_agent.original", "tests"),
             ("http.response.status_code", "200"),
             ("error.type", "-"),
