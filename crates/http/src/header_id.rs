@@ -182,6 +182,29 @@ static KNOWN: [Known; COUNT] = {
     known
 };
 
+/// The longest beginning of a line that is copied as a whole.
+pub(crate) const BEGINNING_MAX: usize = 32;
+
+static BEGINNINGS: [([u8; BEGINNING_MAX], u8); COUNT] = {
+    let mut all = [([0; BEGINNING_MAX], 0); COUNT];
+    let mut id = 1;
+    while id < COUNT {
+        let name = NAMES[id].as_bytes();
+        if name.len() + 2 <= BEGINNING_MAX {
+            let mut at = 0;
+            while at < name.len() {
+                all[id].0[at] = name[at];
+                at += 1;
+            }
+            all[id].0[at] = b':';
+            all[id].0[at + 1] = b' ';
+            all[id].1 = name.len() as u8 + 2;
+        }
+        id += 1;
+    }
+    all
+};
+
 impl HeaderId {
     /// The id of `name`, which must be in lower case; upper case never matches.
     #[inline]
@@ -215,6 +238,14 @@ impl HeaderId {
             true => known.ends.write(name),
             false => name.make_ascii_lowercase(),
         }
+    }
+
+    /// How a line with this name begins, `name: `, padded so that it can be copied as a whole, and how long that is. Nothing for
+    /// [`HeaderId::Other`] and for the few names that are longer.
+    #[inline]
+    pub(crate) fn beginning(self) -> (&'static [u8; BEGINNING_MAX], usize) {
+        let (text, len) = &BEGINNINGS[self as usize];
+        (text, usize::from(*len))
     }
 
     /// The name in lower case, empty for [`HeaderId::Other`].

@@ -12,6 +12,7 @@ pub mod ascii;
 pub mod authority;
 pub mod cookie;
 pub mod date;
+mod digits;
 pub mod head;
 pub mod header_id;
 pub mod method;

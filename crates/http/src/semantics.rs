@@ -6,6 +6,7 @@
 //! `Transfer-Encoding`, repeated equal lengths, the tokens of `Connection` that concern this hop), and
 //! return the [`Framing`] that was decided. Where the RFC leaves a choice, the reference's is taken.
 
+pub use crate::digits::decimal;
 use std::fmt;
 
 use crate::ascii::trim_ows;
@@ -514,19 +515,6 @@ pub fn parse_length(bytes: &[u8]) -> Option<u64> {
         number = number.checked_mul(10)?.checked_add(digit(byte)?)?;
     }
     Some(number)
-}
-
-/// Writes `number` in decimal at the end of `buffer` and returns the digits.
-pub fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
-    let mut at = buffer.len();
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &buffer[at..];
-        }
-    }
 }
 
 /// Whether the body is chunked. `Err` for everything but one final `chunked`.

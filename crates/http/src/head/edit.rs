@@ -2,7 +2,13 @@
 
 use super::{CANONICAL, FIELDS_END, Field, Head, REMOVED, RewriteError, append_canonical, check_value};
 use super::{FieldRef, Span};
-use crate::header_id::HeaderId;
+use crate::digits::short;
+use crate::header_id::{BEGINNING_MAX, HeaderId};
+use crate::semantics::decimal;
+
+/// The longest line of a number that is written with others, and all of them.
+const LINE_MAX: usize = BEGINNING_MAX + 8 + 2;
+const LINES_MAX: usize = 4 * LINE_MAX;
 
 impl Head {
     /// Appends a field. The name is stored in lower case.
@@ -35,6 +41,56 @@ impl Head {
         self.store.extend_from_slice(b"\r\n");
         self.add(Field { name, value, id, flags: CANONICAL });
         Ok(())
+    }
+
+    /// Sets fields with well-known names to numbers, in the place of all that have these names. They are written in one piece, which
+    /// needs no look at its bytes.
+    ///
+    /// # Errors
+    /// As [`Head::push_id`].
+    pub fn set_numbers<const N: usize>(&mut self, numbers: [(HeaderId, u64); N]) -> Result<(), RewriteError> {
+        let mut lines = [0; LINES_MAX];
+        let (mut end, mut written) = (0, [(0, 0); N]);
+        for ((id, number), (start, value)) in numbers.into_iter().zip(&mut written) {
+            self.remove_id(id);
+            *start = end;
+            let (beginning, len) = id.beginning();
+            let digits = short(number).filter(|_| len > 0);
+            let room = lines.get_mut(end..).and_then(|rest| rest.first_chunk_mut::<LINE_MAX>());
+            let (Some((digits, digits_len)), Some(line)) = (digits, room) else {
+                return self.set_each(numbers);
+            };
+            line[..BEGINNING_MAX].copy_from_slice(beginning);
+            for (at, piece) in [(len, &digits[..]), (len + digits_len, &b"\r\n"[..])] {
+                if let Some(place) = line.get_mut(at..at + piece.len()) {
+                    place.copy_from_slice(piece);
+                }
+            }
+            (*value, end) = (end + len, end + len + digits_len + 2);
+        }
+        if self.fields.len() + N >= FIELDS_END {
+            return Err(RewriteError::TooLarge);
+        }
+        self.room(end, 0)?;
+        let base = self.store.len();
+        self.store.extend_from_slice(&lines[..end]);
+        self.fields.reserve(N);
+        let ends = written.iter().skip(1).map(|(start, _)| *start).chain([end]);
+        for (((id, _), (start, value)), end) in numbers.into_iter().zip(written).zip(ends) {
+            let name = Span::new(base + start, base + value - 2);
+            let value = Span::new(base + value, base + end - 2);
+            self.add(Field { name, value, id, flags: CANONICAL });
+        }
+        Ok(())
+    }
+
+    /// The same, one by one.
+    #[cold]
+    fn set_each<const N: usize>(&mut self, numbers: [(HeaderId, u64); N]) -> Result<(), RewriteError> {
+        numbers.into_iter().try_for_each(|(id, number)| {
+            self.remove_id(id);
+            self.push_id(id, decimal(number, &mut [0; 20]))
+        })
     }
 
     /// Checks that one more field fits, and makes room for it.
@@ -180,6 +236,7 @@ impl Head {
     pub fn remove_id(&mut self, id: HeaderId) -> usize {
         match self.index.only(id) {
             Some(only) => usize::from(self.take_out(only)),
+            None if !self.index.has(id) => 0,
             None => self.remove_each(id),
         }
     }
@@ -218,5 +275,66 @@ impl Head {
         self.remove_all(name);
         self.push(name, value)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Version;
+
+    fn head(limit: usize) -> Head {
+        let mut head = Head::new();
+        head.set_limit(limit);
+        head.start_request(b"GET", b"/", Version::HTTP_11).unwrap();
+        for (name, value) in [("age", "7"), ("host", "here"), ("Age", "8"), ("retry-after", "soon")] {
+            head.push(name.as_bytes(), value.as_bytes()).unwrap();
+        }
+        head
+    }
+
+    fn text(head: &Head) -> Vec<(Vec<u8>, Vec<u8>)> {
+        head.fields().map(|field| (field.name.to_vec(), field.value.to_vec())).collect()
+    }
+
+    /// Numbers that are set are fields that were taken out and appended one by one, with names and values of any length.
+    #[test]
+    fn numbers_are_set_as_fields_are() {
+        use HeaderId::*;
+        let numbers = [0, 9, 10, 99_999_999, 100_000_000, u64::MAX];
+        let ids =
+            [Age, RetryAfter, ContentLength, AccessControlRequestHeaders, AccessControlAllowCredentials];
+        for (at, number) in numbers.into_iter().enumerate() {
+            for (other, id) in ids.into_iter().enumerate() {
+                let three = [(id, number), (ids[(at + other) % 5], 1234), (RateLimitReset, 60)];
+                let (mut one, mut two) = (head(4096), head(4096));
+                assert_eq!(one.set_numbers(three), Ok(()));
+                for (id, number) in three {
+                    two.remove_id(id);
+                    two.push_id(id, number.to_string().as_bytes()).unwrap();
+                }
+                // Of a name that is there twice, the last one stays where all are set one by one.
+                if three[0].0 != three[1].0 {
+                    assert_eq!(text(&one), text(&two), "{three:?}");
+                    assert_eq!(one.encoded_len(), two.encoded_len());
+                    assert_eq!(
+                        one.get(id).map(|field| field.value.to_vec()),
+                        Some(number.to_string().into_bytes())
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_need_names_and_room() {
+        let mut small = head(70);
+        assert_eq!(
+            small.set_numbers([(HeaderId::RateLimitRemaining, 12_345_678)]),
+            Err(RewriteError::TooLarge)
+        );
+        assert_eq!(head(4096).set_numbers([(HeaderId::Other, 1)]), Err(RewriteError::Invalid));
+        let five = [HeaderId::AccessControlRequestHeaders; 5].map(|id| (id, 12_345_678));
+        assert_eq!(head(4096).set_numbers(five), Ok(()));
     }
 }

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use thalweg_config::model::LogLevel;
-use thalweg_http::semantics::decimal;
 use thalweg_http::{HeaderId, RewriteError};
 use thalweg_runtime::clock;
 use thalweg_sample::TableId;
@@ -30,17 +29,15 @@ pub fn describe(stream: &mut Stream<'_>, limit: RateLimit) -> Result<(), Rewrite
     let RateLimit { bucket, taken } = limit;
     let response = &mut stream.state.response;
     let seconds = |us: u64| us.div_ceil(1_000_000).max(1);
-    let mut set = |id: HeaderId, value: u64| {
-        response.remove_id(id);
-        response.push_id(id, decimal(value, &mut [0; 20]))
-    };
-    set(HeaderId::RateLimitLimit, bucket.tokens.into())?;
-    set(HeaderId::RateLimitRemaining, taken.left.into())?;
-    set(HeaderId::RateLimitReset, seconds(taken.full_in_us))?;
-    if !taken.is_allowed {
-        set(HeaderId::RetryAfter, seconds(taken.next_in_us))?;
+    response.set_numbers([
+        (HeaderId::RateLimitLimit, bucket.tokens.into()),
+        (HeaderId::RateLimitRemaining, taken.left.into()),
+        (HeaderId::RateLimitReset, seconds(taken.full_in_us)),
+    ])?;
+    match taken.is_allowed {
+        true => Ok(()),
+        false => response.set_numbers([(HeaderId::RetryAfter, seconds(taken.next_in_us))]),
     }
-    Ok(())
 }
 
 /// Says that a limit would have refused a request, if it is in force one day.
