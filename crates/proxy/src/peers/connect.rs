@@ -18,6 +18,9 @@ const RECONNECT_MS: u64 = 5000;
 /// [`RECONNECT_SPREAD_MS`] more.
 const RECONNECT_MIN_MS: u64 = 50;
 const RECONNECT_SPREAD_MS: u64 = 2000;
+/// Two that start together would connect to each other together, and by the protocol each closes the connection that it made or
+/// took first: mostly both. The one whose name comes first in the alphabet is so much ahead.
+const HEAD_START_MS: u64 = 200;
 
 /// Where a peer is, for people.
 pub(super) fn shown(section: &PeersSection, peer: usize) -> String {
@@ -45,7 +48,9 @@ pub(super) fn shown(section: &PeersSection, peer: usize) -> String {
 /// Connects to a peer whenever neither side is connected to the other.
 pub(super) async fn keep_connected(service: Rc<Service>, peer: usize) {
     // Peers that connected before this process listened come first: two connections would be one too many.
-    timer::sleep(RECONNECT_MIN_MS).await;
+    let config = service.config();
+    let (own, other) = (&config.peers[config.local].server.name, &config.peers[peer].server.name);
+    timer::sleep(RECONNECT_MIN_MS + head_start_ms(own, other)).await;
     loop {
         let mut pause_ms = pause(&service);
         if !service.live.section().is_connected(peer) {
@@ -60,6 +65,11 @@ pub(super) async fn keep_connected(service: Rc<Service>, peer: usize) {
         set_reconnect(&service, peer, Some(clock::now_ms() + pause_ms));
         timer::sleep(pause_ms).await;
     }
+}
+
+/// How long the process with the name `own` lets a peer go first. Of two, one waits.
+fn head_start_ms(own: &str, other: &str) -> u64 {
+    if own < other { 0 } else { HEAD_START_MS }
 }
 
 fn pause(service: &Service) -> u64 {
@@ -137,4 +147,17 @@ pub(super) async fn teach_successor(service: &Rc<Service>) -> Taught {
     };
     conversation.run(open, is_over).await;
     if taught.get() { Taught::Yes } else { Taught::Broken }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_that_start_together_one_goes_first() {
+        for (one, other) in [("lb1", "lb2"), ("a", "ab"), ("Z", "a"), ("10.0.0.1", "lb")] {
+            let waits = [head_start_ms(one, other), head_start_ms(other, one)];
+            assert_eq!(waits, [0, HEAD_START_MS], "{one} {other}");
+        }
+    }
 }
