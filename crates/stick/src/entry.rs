@@ -284,11 +284,21 @@ impl<'t> Values<'t> {
         (place.shape == Shape::Rate).then(|| self.rate(place, index).load())
     }
 
+    /// The table that the entry is in.
+    pub fn table(&self) -> &'t Table {
+        self.table
+    }
+
     /// The same as [`Values::get_at`], summed over this process and all peers that were heard of: see [`Table::sum`].
     pub fn sum_at(&self, kind: DataType, index: u16, now_ms: u64) -> Option<u64> {
+        self.sum_at_of(self.table, kind, index, now_ms)
+    }
+
+    /// The same of the entry's key in a table that may be another one: that whose share it is in.
+    pub fn sum_at_of(&self, table: &Table, kind: DataType, index: u16, now_ms: u64) -> Option<u64> {
         let (mut buf, mut long) = ([0; 64], Vec::new());
         let key = self.table.spec().key.key(self.key_bytes(&mut buf, &mut long))?;
-        self.table.sum(key, kind, index, now_ms)
+        table.sum(key, kind, index, now_ms)
     }
 
     /// Replaces a rate.

@@ -478,6 +478,11 @@ impl Table {
         self.shares.of(peer, || Table::new(spec(), self.seed))
     }
 
+    /// What each peer that was heard of counted: its keys may be others than those of this process.
+    pub fn shares(&self) -> impl Iterator<Item = &Table> {
+        self.shares.iter()
+    }
+
     /// A value summed over this process and all peers that were heard of. `None` when the table does not store it.
     pub fn sum(&self, key: Key, kind: DataType, index: u16, now_ms: u64) -> Option<u64> {
         self.layout.find(kind, index)?;

@@ -366,7 +366,8 @@ fn a_fleet_knows_its_sums() {
                 .collect();
             let text = format!(
                 "peers p\n{peers}table f type string len 20 size 100 expire 1h fleet store http_req_cnt,http_req_rate(1h),gpc(2),gpt0\n\
-                 frontend fe\nbind <@fe>\nhttp-request track-sc0 str(k) table p/f unless {{ path /look }}\n\
+                 frontend fe\nbind <@fe>\nhttp-request track-sc0 str(other) table p/f if {{ path /other }}\n\
+                 http-request track-sc0 str(k) table p/f unless {{ path /look }}\n\
                  http-request sc-add-gpc(1,0) 10 unless {{ path /look }}\n\
                  http-request return status 200 content-type text/plain lf-string \
                  \"%[str(k),table_http_req_cnt_all(p/f)] %[str(k),table_http_req_rate_all(p/f)] \
@@ -396,6 +397,25 @@ fn a_fleet_knows_its_sums() {
             assert!(shown.contains(wanted), "{filter}: {shown}");
         }
         assert!(!cli(&two, "show table p/f data.gpc_all[1] gt 120").contains("key="));
+        // Keys that only others have are shown behind its own, by who looks at all and who looks for the largest.
+        assert_eq!(three.ask("GET /other HTTP/1.1\r\nHost: h\r\n\r\n").text(), "1");
+        for filter in ["", " data.http_req_cnt_all eq 1", " top 2 by http_req_cnt_all"] {
+            let shown = eventually("it is heard of", || {
+                let shown = cli(&two, &format!("show table p/f{filter}"));
+                shown.contains("key=other").then_some(shown)
+            });
+            let other = shown.lines().find(|line| line.contains("key=other")).unwrap();
+            assert!(other.starts_with("0x0: key=other use=0 exp="), "{other}");
+            assert!(
+                other.ends_with(
+                    "http_req_cnt=0 http_req_cnt_all=1 http_req_rate(3600000)=0 http_req_rate_all(3600000)=1 \
+                                     gpc0=0 gpc0_all=0 gpc1=0 gpc1_all=10"
+                ),
+                "{other}"
+            );
+            assert_eq!(shown.matches("key=").count(), if filter.contains("eq 1") { 1 } else { 2 }, "{shown}");
+        }
+        assert!(!cli(&two, "show table p/f data.http_req_cnt gt 0").contains("key=other"));
         assert_eq!(count(&one, 1), "4", "what others count is not in it");
         two.stand_still();
         count(&three, 1);

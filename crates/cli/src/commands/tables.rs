@@ -137,12 +137,48 @@ impl Datum {
         Ok(Datum { kind, index, is_sum: summed.is_some() })
     }
 
-    fn of(&self, values: &Values, now_ms: u64) -> Option<u64> {
+    fn of(&self, seen: &Seen, now_ms: u64) -> Option<u64> {
         match self.is_sum {
-            true => values.sum_at(self.kind, self.index, now_ms),
-            false => values.get_at(self.kind, self.index, now_ms),
+            true => seen.values.sum_at_of(seen.table, self.kind, self.index, now_ms),
+            false if seen.is_own() => seen.values.get_at(self.kind, self.index, now_ms),
+            false => Some(0),
         }
     }
+}
+
+/// An entry of a table as it is shown: this process's, or one that only peers of a fleet have, of whose share its values are.
+#[derive(Clone, Copy)]
+struct Seen<'t> {
+    table: &'t Table,
+    values: Values<'t>,
+}
+
+impl Seen<'_> {
+    fn is_own(&self) -> bool {
+        std::ptr::eq(self.table, self.values.table())
+    }
+}
+
+/// A table, and behind it the shares of its peers.
+fn parts(table: &Table) -> impl Iterator<Item = &Table> {
+    std::iter::once(table).chain(table.shares())
+}
+
+/// The entry with a number in a part of a table, if those before have none of its key.
+fn entry_at<'t>(table: &'t Table, part: &'t Table, number: u32, now_ms: u64) -> Option<Entry<'t>> {
+    let entry = part.entry_at(number)?;
+    if !std::ptr::eq(table, part) {
+        let values = entry.values();
+        let (mut buf, mut long) = ([0; 64], Vec::new());
+        let key = table.spec().key.key(values.key_bytes(&mut buf, &mut long))?;
+        // What nobody used for so long counts no more, but may still be there.
+        let is_due = table.spec().expire_ms > 0 && values.expires_in(now_ms) == 0;
+        let mut before = parts(table).take_while(|before| !std::ptr::eq(*before, part));
+        if is_due || before.any(|before| before.find(key, now_ms).is_some()) {
+            return None;
+        }
+    }
+    Some(entry)
 }
 
 /// A kind of data with an index, from `data.gpc[1]`.
@@ -171,10 +207,16 @@ struct Condition {
 }
 
 impl Condition {
-    fn is_met(&self, values: &Values, now_ms: u64) -> bool {
-        let value = self.datum.of(values, now_ms);
+    fn is_met(&self, seen: &Seen, now_ms: u64) -> bool {
+        let value = self.datum.of(seen, now_ms);
         value.is_some_and(|value| (self.holds)(&i64::try_from(value).unwrap_or(i64::MAX), &self.value))
     }
+}
+
+/// Whether an entry of a table or of a part of it meets all conditions.
+fn is_wanted(table: &Table, entry: &Entry, conditions: &[Condition], now_ms: u64) -> bool {
+    let seen = Seen { table, values: entry.values() };
+    conditions.iter().all(|condition| condition.is_met(&seen, now_ms))
 }
 
 /// The conditions that words say; `at` is the position of the first word on the line.
@@ -243,7 +285,8 @@ fn show_key(out: &mut String, values: &Values, kind: KeyType) {
     };
 }
 
-fn show_data(out: &mut String, table: &Table, values: &Values, stored: Stored, now_ms: u64) {
+fn show_data(out: &mut String, seen: &Seen, stored: Stored, now_ms: u64) {
+    let table = seen.table;
     for (index, is_sum) in (0..stored.count).flat_map(|index| [(index, false), (index, true)]) {
         // What names a server or a tag is nothing that is summed.
         let is_count =
@@ -252,7 +295,7 @@ fn show_data(out: &mut String, table: &Table, values: &Values, stored: Stored, n
             continue;
         }
         let name = stored.kind.name();
-        let value = Datum { kind: stored.kind, index, is_sum }.of(values, now_ms).unwrap_or(0);
+        let value = Datum { kind: stored.kind, index, is_sum }.of(seen, now_ms).unwrap_or(0);
         let _ = match stored.kind {
             DataType::Gpt | DataType::Gpc => write!(out, " {name}{index}"),
             DataType::GpcRate => write!(out, " gpc{index}_rate"),
@@ -271,13 +314,16 @@ fn show_data(out: &mut String, table: &Table, values: &Values, stored: Stored, n
 
 fn show_entry(out: &mut String, instance: &Instance, at: usize, table: &Table, entry: &Entry, now_ms: u64) {
     let values = entry.values();
-    let _ = write!(out, "{:#x}: key=", pointer(at, entry));
+    let seen = Seen { table, values };
+    // What this process does not have itself has no number here.
+    let pointer = if seen.is_own() { pointer(at, entry) } else { 0 };
+    let _ = write!(out, "{pointer:#x}: key=");
     show_key(out, &values, table.spec().key);
     let (mut buf, mut long) = ([0; 64], Vec::new());
     let shard = instance.peers.shard_of(table, values.key_bytes(&mut buf, &mut long));
     let _ = write!(out, " use={} exp={} shard={shard}", values.trackers(), values.expires_in(now_ms));
     for stored in &table.spec().data {
-        show_data(out, table, &values, *stored, now_ms);
+        show_data(out, &seen, *stored, now_ms);
     }
     out.push('\n');
 }
@@ -301,29 +347,39 @@ fn top<'w, 'a>(table: &Table, args: &'w [&'a str]) -> Result<(&'w [&'a str], Opt
     Ok((&args[..at], Some(Top { count, datum })))
 }
 
+/// The part of a table that an entry is in, and its number there.
+type Found = (usize, u32);
+
+/// What the heap of the largest has on top: the least value, and of those the last entry.
+type Least = Reverse<(u64, Reverse<Found>)>;
+
 impl Top {
-    /// The numbers of the entries, the largest value first. Those without a value, or with none, are not among them.
-    async fn find(&self, table: &Table, conditions: &[Condition]) -> Vec<u32> {
-        let mut best: BinaryHeap<Reverse<(u64, Reverse<u32>)>> = BinaryHeap::new();
-        for number in 0..table.numbers() {
-            let now_ms = clock::now_ms();
-            if let Some(entry) = table.entry_at(number)
-                && conditions.iter().all(|condition| condition.is_met(&entry.values(), now_ms))
-            {
-                let value = self.datum.of(&entry.values(), now_ms).unwrap_or(0);
-                let new = Reverse((value, Reverse(number)));
-                if value > 0 && (best.len() < self.count || best.peek().is_some_and(|least| new < *least)) {
-                    best.push(new);
-                    if best.len() > self.count {
-                        best.pop();
+    /// The parts and numbers of the entries, the largest value first. Those without a value, or with none, are not among them.
+    async fn find(&self, table: &Table, conditions: &[Condition]) -> Vec<Found> {
+        let mut best = BinaryHeap::<Least>::new();
+        for (at, part) in parts(table).enumerate() {
+            for number in 0..part.numbers() {
+                let now_ms = clock::now_ms();
+                if let Some(entry) = entry_at(table, part, number, now_ms)
+                    && is_wanted(table, &entry, conditions, now_ms)
+                {
+                    let seen = Seen { table, values: entry.values() };
+                    let value = self.datum.of(&seen, now_ms).unwrap_or(0);
+                    let new = Reverse((value, Reverse((at, number))));
+                    if value > 0 && (best.len() < self.count || best.peek().is_some_and(|least| new < *least))
+                    {
+                        best.push(new);
+                        if best.len() > self.count {
+                            best.pop();
+                        }
                     }
                 }
-            }
-            if number % AT_ONCE == AT_ONCE - 1 {
-                give_way().await;
+                if number % AT_ONCE == AT_ONCE - 1 {
+                    give_way().await;
+                }
             }
         }
-        best.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(number)))| number).collect()
+        best.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(place)))| place).collect()
     }
 }
 
@@ -385,21 +441,23 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     expire(table).await;
     output.text.push_str(&head(table));
     if let Some(top) = top {
-        for number in top.find(table, &conditions).await {
-            if let Some(entry) = table.entry_at(number) {
+        for (part, number) in top.find(table, &conditions).await {
+            if let Some(entry) = parts(table).nth(part).and_then(|part| part.entry_at(number)) {
                 show_entry(&mut output.text, instance, at, table, &entry, clock::now_ms());
             }
         }
         return Ok(Reply::Done);
     }
-    for number in 0..table.numbers() {
-        let now_ms = clock::now_ms();
-        if let Some(entry) = table.entry_at(number)
-            && conditions.iter().all(|condition| condition.is_met(&entry.values(), now_ms))
-        {
-            show_entry(&mut output.text, instance, at, table, &entry, now_ms);
+    for part in parts(table) {
+        for number in 0..part.numbers() {
+            let now_ms = clock::now_ms();
+            if let Some(entry) = entry_at(table, part, number, now_ms)
+                && is_wanted(table, &entry, &conditions, now_ms)
+            {
+                show_entry(&mut output.text, instance, at, table, &entry, now_ms);
+            }
+            output.end_row().await?;
         }
-        output.end_row().await?;
     }
     Ok(Reply::Done)
 }
@@ -440,7 +498,7 @@ async fn clear(call: Call<'_>) -> io::Result<Reply> {
     for number in 0..table.numbers() {
         cost += 1;
         if let Some(entry) = table.entry_at(number)
-            && conditions.iter().all(|condition| condition.is_met(&entry.values(), now_ms))
+            && is_wanted(table, &entry, &conditions, now_ms)
             // Who is tracked stays.
             && table.remove(entry)
         {
