@@ -1,45 +1,69 @@
-//! Values by the number of an entry.
+//! Numbers by the number of an entry.
 
 use std::collections::HashMap;
 
-/// Values that are kept together.
-const PAGE: usize = 256;
+/// Numbers that are kept together.
+const PAGE: usize = 1024;
+/// What stands for nothing: no entry has this number.
+const NOTHING: u32 = u32::MAX;
 
-/// Values by the number of a table, and of an entry there. Numbers of entries are given out from 0 on, and come mostly in their order:
-/// pages of them cost one look-up in a map that stays in the processor's caches, and never move when there are more. What numbers there
-/// are is nothing to rely on: a high one costs no more than a page.
-pub(crate) struct ByNumber<T> {
-    pages: HashMap<(usize, u32), Box<[Option<T>; PAGE]>>,
-}
+/// A number of a table, and a part of its entries' numbers.
+type Page = (usize, u32);
 
-impl<T> Default for ByNumber<T> {
-    fn default() -> ByNumber<T> {
-        ByNumber { pages: HashMap::new() }
-    }
+/// A number for each number of a table and of an entry there. Those are given out from 0 on, and come mostly in their order: pages of
+/// them never move when there are more, and of a row on one page only the first one is looked up. What numbers there are is nothing to
+/// rely on: a high one costs no more than a page.
+#[derive(Default)]
+pub(crate) struct ByNumber {
+    pages: Vec<Box<[u32; PAGE]>>,
+    index: HashMap<Page, usize>,
+    /// The page that was looked up last.
+    last: Option<(Page, usize)>,
 }
 
 /// The page of a place, and where it is there.
-const fn split((table, number): (usize, u32)) -> ((usize, u32), usize) {
+const fn split((table, number): (usize, u32)) -> (Page, usize) {
     ((table, number / PAGE as u32), number as usize % PAGE)
 }
 
-impl<T: Copy> ByNumber<T> {
-    /// What is kept for an entry.
-    pub fn get(&self, place: (usize, u32)) -> Option<T> {
-        let (page, at) = split(place);
-        self.pages.get(&page)?[at]
+impl ByNumber {
+    fn page(&mut self, page: Page) -> Option<usize> {
+        if let Some((last, at)) = self.last
+            && last == page
+        {
+            return Some(at);
+        }
+        let at = *self.index.get(&page)?;
+        self.last = Some((page, at));
+        Some(at)
     }
 
-    /// Keeps a value for an entry, in the place of what was kept for it.
-    pub fn insert(&mut self, place: (usize, u32), value: T) {
+    /// What is kept for an entry.
+    pub fn get(&mut self, place: (usize, u32)) -> Option<u32> {
         let (page, at) = split(place);
-        self.pages.entry(page).or_insert_with(|| Box::new([None; PAGE]))[at] = Some(value);
+        let number = self.page(page)?;
+        let value = self.pages[number][at];
+        (value != NOTHING).then_some(value)
+    }
+
+    /// Keeps the number of an entry for another one, in the place of what was kept for it.
+    pub fn insert(&mut self, place: (usize, u32), value: u32) {
+        let (page, at) = split(place);
+        let number = self.page(page).unwrap_or_else(|| {
+            self.pages.push(Box::new([NOTHING; PAGE]));
+            let number = self.pages.len() - 1;
+            self.index.insert(page, number);
+            self.last = Some((page, number));
+            number
+        });
+        self.pages[number][at] = value;
     }
 
     /// Takes what is kept for an entry.
-    pub fn remove(&mut self, place: (usize, u32)) -> Option<T> {
-        let (page, at) = split(place);
-        self.pages.get_mut(&page)?[at].take()
+    pub fn remove(&mut self, place: (usize, u32)) -> Option<u32> {
+        let value = self.get(place)?;
+        self.insert(place, NOTHING);
+        Some(value)
     }
 }
 
@@ -51,7 +75,7 @@ mod tests {
     proptest! {
         /// It is a map, wherever numbers lie.
         #[test]
-        fn it_is_a_map(steps in prop::collection::vec((0usize..2, 0u32..600, any::<bool>(), prop::option::of(0u8..9)), 1..200)) {
+        fn it_is_a_map(steps in prop::collection::vec((0usize..2, 0u32..2500, any::<bool>(), prop::option::of(0u32..9)), 1..200)) {
             let (mut pages, mut map) = (ByNumber::default(), HashMap::new());
             for (table, number, is_high, value) in steps {
                 let place = (table, if is_high { u32::MAX - number } else { number });

@@ -222,11 +222,11 @@ pub enum Outcome {
 /// Puts blocks into tables, in the order in which they were written.
 #[derive(Default)]
 pub struct Reader {
-    /// By table and number there, the entry here and what its key hashes to.
-    entries: ByNumber<(u32, u64)>,
+    /// By table and number there, the entry here.
+    entries: ByNumber,
     /// By table and entry here, the number there that was the last to say something of it. A key may have moved to another number: what
     /// becomes of its former one is nothing to the entry then.
-    owners: ByNumber<u32>,
+    owners: ByNumber,
     incoming: Incoming,
 }
 
@@ -279,8 +279,8 @@ impl Reader {
             _ => return None,
         };
         self.incoming.read(input.counted()?, definition, heard)?;
-        let hash = table.hash(table.spec().key.key(self.incoming.key())?);
-        if self.entries.get(place).is_some_and(|(_, other)| other != hash) {
+        let key = table.spec().key.key(self.incoming.key())?;
+        if self.entries.get(place).is_some_and(|at| !table.is_key(at, key)) {
             self.forget(place, table);
         }
         let left_ms = u32::try_from(left_ms.saturating_sub(age_ms)).unwrap_or(u32::MAX);
@@ -290,7 +290,7 @@ impl Reader {
         self.incoming.grow_older(age_ms);
         // Where there is no room, there is none.
         if let Some(at) = self.incoming.store(table, None, Some(left_ms), now.mono_ms()) {
-            self.entries.insert(place, (at, hash));
+            self.entries.insert(place, at);
             self.owners.insert((number, at), place.1);
             if let Some(full_in_ns) = full_in_ns {
                 let left_ns = full_in_ns.saturating_sub(age_ms.saturating_mul(1_000_000));
@@ -302,7 +302,7 @@ impl Reader {
 
     /// The entry that was written with a number is none any more.
     fn forget(&mut self, place: (usize, u32), table: &Table) {
-        let Some((at, _)) = self.entries.remove(place) else { return };
+        let Some(at) = self.entries.remove(place) else { return };
         let (table_number, number) = place;
         if self.owners.get((table_number, at)) == Some(number)
             && let Some(entry) = table.entry_at(at)

@@ -230,14 +230,9 @@ impl Table {
         }
     }
 
-    /// What a key hashes to here.
-    pub(crate) fn hash(&self, key: Key) -> u64 {
-        key.hash(self.seed)
-    }
-
     /// The entry of this key.
     pub fn find(&self, key: Key, now_ms: u64) -> Option<Entry<'_>> {
-        self.find_hashed(key, self.hash(key), now_ms)
+        self.find_hashed(key, key.hash(self.seed), now_ms)
     }
 
     fn find_hashed(&self, key: Key, hash: u64, now_ms: u64) -> Option<Entry<'_>> {
@@ -363,8 +358,9 @@ impl Table {
         None
     }
 
+    /// Whether an entry has, or had when it was one, this key.
     #[inline]
-    fn is_key(&self, at: u32, key: Key) -> bool {
+    pub(crate) fn is_key(&self, at: u32, key: Key) -> bool {
         self.has_key(self.arena.entry(at).narrow, key)
     }
 
