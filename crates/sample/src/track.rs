@@ -51,13 +51,16 @@ impl Tracking {
     }
 
     /// Counts the last events on all that have a number, as [`Tracked::end`] does, and lets everything go.
+    #[inline(always)]
     pub fn end<const N: usize>(&mut self, events: [(Event, u64); N], now_ms: u64) {
         while let Some(slot) = self.slots.pop() {
             if let Some(tracked) = slot {
                 tracked.end(events, now_ms);
             }
         }
-        self.kept.clear();
+        if !self.kept.is_empty() {
+            self.kept.clear();
+        }
     }
 
     /// Lets everything go.

@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 /// Entries that are made together.
 const TOGETHER: usize = if cfg!(loom) { 4 } else { 256 };
 
-/// The words of one entry.
+/// The words of one entry, and behind them those of others: where they end the [`Layout`] says, so that who looks at some of them
+/// does not pay for finding their end.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'a> {
     pub narrow: &'a [AtomicU32],
@@ -52,12 +53,22 @@ impl Arena {
     /// The words of an entry that was given out before.
     #[inline]
     pub fn entry(&self, at: u32) -> Words<'_> {
-        let piece = self.pieces[at as usize / TOGETHER].get_or_init(|| self.make());
-        let (narrow, wide) = (at as usize % TOGETHER * self.narrow, at as usize % TOGETHER * self.wide);
+        self.words(self.pieces[at as usize / TOGETHER].get_or_init(|| self.make()), at)
+    }
+
+    /// The same of any number: `None` when no entry can have it, or none was made there yet.
+    #[inline(always)]
+    pub fn known(&self, at: u32) -> Option<Words<'_>> {
+        Some(self.words(self.pieces.get(at as usize / TOGETHER)?.get()?, at))
+    }
+
+    #[inline(always)]
+    fn words<'p>(&self, piece: &'p Piece, at: u32) -> Words<'p> {
+        let number = at as usize % TOGETHER;
         Words {
-            narrow: &piece.narrow[narrow..narrow + self.narrow],
+            narrow: &piece.narrow[number * self.narrow..],
             // Who does not look at these does not pay for finding them.
-            wide: piece.wide.get(wide..wide + self.wide).unwrap_or_default(),
+            wide: piece.wide.get(number * self.wide..).unwrap_or_default(),
         }
     }
 

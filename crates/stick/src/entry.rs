@@ -12,9 +12,9 @@ use crate::arena::Words;
 use crate::bucket::{Bucket, Taken};
 use crate::data::{DataType, Event, Shape};
 use crate::key::KeyType;
-use crate::layout::{Place, Rate, header};
+use crate::layout::{NONE, Place, Rate, header};
 use crate::local::Local;
-use crate::sliding::{Shared, Sliding};
+use crate::sliding::{Shared, Sliding, add_to_period};
 use crate::sync::Ordering;
 use crate::table::Table;
 
@@ -149,7 +149,7 @@ impl Tracked {
     }
 
     /// Counts the last events, and lets the entry go.
-    #[inline]
+    #[inline(always)]
     pub fn end<const N: usize>(mut self, events: [(Event, u64); N], now_ms: u64) {
         let values = self.values();
         if values.count_each(events, now_ms) {
@@ -160,7 +160,7 @@ impl Tracked {
     }
 
     /// One connection less. Peers are told.
-    #[inline]
+    #[inline(always)]
     fn let_go(&self, values: Values<'_>) {
         if let Some(connections) = self.table.layout.connections {
             let word = &values.words.narrow[usize::from(connections)];
@@ -189,11 +189,19 @@ impl Tracked {
     }
 }
 
+impl Tracked {
+    #[inline(never)]
+    fn let_go_at_last(&self) {
+        self.let_go(self.values());
+    }
+}
+
 impl Drop for Tracked {
-    #[inline]
+    // Whoever counted the last events knows that there is nothing to do.
+    #[inline(always)]
     fn drop(&mut self) {
         if self.at != LET_GO {
-            self.let_go(self.values());
+            self.let_go_at_last();
         }
     }
 }
@@ -353,7 +361,6 @@ impl<'t> Values<'t> {
                 // Divisions are for the few that are asked for.
                 let factor = self.factor(kind);
                 let n = if factor == 1 { n } else { n.div_ceil(u64::from(factor)) };
-                let n = u32::try_from(n).unwrap_or(u32::MAX);
                 self.rate(place, index).add(n, now_ms as u32, place.stored.period_ms);
                 0
             }
@@ -392,13 +399,17 @@ impl<'t> Values<'t> {
         if !counts.are_stored {
             return false;
         }
-        for at in &counts.narrow {
-            self.words.narrow[usize::from(*at)].fetch_add(n as u32, Ordering::AcqRel);
+        // Only bytes are counted in 64 bits, and they are counted nowhere else. Who calls this mostly says at once which event it is.
+        if matches!(event, Event::BytesIn | Event::BytesOut) {
+            if counts.wide != NONE {
+                self.words.wide[usize::from(counts.wide)].fetch_add(n, Ordering::AcqRel);
+            }
+        } else {
+            for at in counts.narrow.iter().take_while(|at| **at != NONE) {
+                self.words.narrow[usize::from(*at)].fetch_add(n as u32, Ordering::AcqRel);
+            }
         }
-        for at in &counts.wide {
-            self.words.wide[usize::from(*at)].fetch_add(n, Ordering::AcqRel);
-        }
-        for rate in &counts.rates {
+        for rate in counts.rates.iter().take_while(|rate| rate.at != NONE) {
             self.add_events(rate, n, now_ms);
         }
         true
@@ -417,8 +428,16 @@ impl<'t> Values<'t> {
     #[inline(always)]
     fn add_events(&self, rate: &Rate, n: u64, now_ms: u64) {
         // Divisions are for the few that are asked for.
-        let n = if n == 1 || rate.factor == 1 { n } else { n.div_ceil(u64::from(rate.factor)) };
-        let n = u32::try_from(n).unwrap_or(u32::MAX);
+        let n = if rate.factor == 1 || n == 1 { n } else { n.div_ceil(u64::from(rate.factor)) };
+        let now = &self.words.wide[usize::from(rate.at)];
+        if !add_to_period(now, n, now_ms as u32, rate.period_ms) {
+            self.begin_period(rate, n, now_ms);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_period(&self, rate: &Rate, n: u64, now_ms: u64) {
         if let [now, before, ..] = &self.words.wide[usize::from(rate.at)..] {
             Shared { now, before }.add(n, now_ms as u32, rate.period_ms);
         }

@@ -29,16 +29,28 @@ pub(crate) struct Place {
 }
 
 /// The values that an event changes, by the way they are changed: what [`Layout::find`] says of them, looked up when the table was
-/// made.
-#[derive(Clone, Debug, Default)]
+/// made. Behind the last one of a kind is [`NONE`].
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     /// False when the table stores nothing of the event.
     pub are_stored: bool,
     /// Counters of 32 bits.
-    pub narrow: Box<[u16]>,
-    /// Counters of 64 bits.
-    pub wide: Box<[u16]>,
-    pub rates: Box<[Rate]>,
+    pub narrow: [u16; 3],
+    /// A counter of 64 bits.
+    pub wide: u16,
+    pub rates: [Rate; 2],
+}
+
+/// The place of what is not stored.
+pub(crate) const NONE: u16 = u16::MAX;
+
+impl Counts {
+    const NOTHING: Counts = Counts {
+        are_stored: false,
+        narrow: [NONE; 3],
+        wide: NONE,
+        rates: [Rate { at: NONE, period_ms: 0, factor: 1 }; 2],
+    };
 }
 
 /// A rate that an event changes.
@@ -111,7 +123,7 @@ impl Layout {
             values,
             link,
             bucket,
-            counts: Default::default(),
+            counts: [Counts::NOTHING; EVENTS],
             connections: places[DataType::ConnCur as usize].map(|place| place.at),
         };
         layout.found = DataType::all()
@@ -122,18 +134,20 @@ impl Layout {
     }
 
     fn counts_of(&self, event: Event, byte_rate_factor: u32) -> Counts {
-        let stored = || event.kinds().iter().filter_map(|kind| self.find(*kind, 0));
-        let of = |shape: Shape| stored().map(|(place, _)| place).filter(move |place| place.shape == shape);
-        let rate = |Place { stored, at, .. }: Place| {
-            let factor = if stored.kind.is_byte_rate() { byte_rate_factor } else { 1 };
-            Rate { at, period_ms: stored.period_ms, factor }
-        };
-        Counts {
-            are_stored: stored().next().is_some(),
-            narrow: of(Shape::Counter).map(|place| place.at).collect(),
-            wide: of(Shape::Long).map(|place| place.at).collect(),
-            rates: of(Shape::Rate).map(rate).collect(),
+        let stored = || event.kinds().iter().filter_map(|kind| self.find(*kind, 0)).map(|(place, _)| place);
+        let of = |shape: Shape| stored().filter(move |place| place.shape == shape);
+        let mut counts = Counts { are_stored: stored().next().is_some(), ..Counts::NOTHING };
+        for (slot, place) in counts.narrow.iter_mut().zip(of(Shape::Counter)) {
+            *slot = place.at;
         }
+        for place in of(Shape::Long) {
+            counts.wide = place.at;
+        }
+        for (slot, Place { stored, at, .. }) in counts.rates.iter_mut().zip(of(Shape::Rate)) {
+            let factor = if stored.kind.is_byte_rate() { byte_rate_factor } else { 1 };
+            *slot = Rate { at, period_ms: stored.period_ms, factor };
+        }
+        counts
     }
 
     /// The values that an event changes.

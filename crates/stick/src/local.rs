@@ -26,17 +26,22 @@ struct Own {
     recent: Box<[Cell<Recent>; REMEMBERED]>,
 }
 
-/// A key's mark, and the number of its entry plus one; 0: none.
-#[derive(Clone, Copy, Default)]
+/// A key's mark, and the number of its entry.
+#[derive(Clone, Copy)]
 struct Recent {
     mark: u32,
     at: u32,
 }
 
+impl Recent {
+    /// No table has an entry of this number.
+    const NONE: Recent = Recent { mark: 0, at: u32::MAX };
+}
+
 impl Local {
     /// A thread's own reference.
     pub fn new(table: Arc<Table>) -> Local {
-        let recent = Box::new(std::array::from_fn(|_| Cell::default()));
+        let recent = Box::new([const { Cell::new(Recent::NONE) }; REMEMBERED]);
         Local(Rc::new(Own { table, recent }))
     }
 
@@ -97,17 +102,18 @@ impl Local {
         now_ms: u64,
     ) -> Option<Values<'_>> {
         let Recent { mark: known, at } = self.recent(mark).get();
-        if known != mark || at == 0 {
+        if known != mark {
             return None;
         }
-        let values = self.values_at(at - 1);
+        // What the header has is found without further looks at how many words there are.
+        let values = self.known_at(at).filter(|values| values.words.narrow.len() > header::LEN)?;
         self.hold_again(values, is_key, holder, now_ms).then_some(values)
     }
 
     fn find_and_remember(&self, key: Key, now_ms: u64) -> Result<Entry<'_>, Refused> {
         let entry = self.find_or_insert(key, now_ms)?;
         if let Some(mark) = key.mark() {
-            self.recent(mark).set(Recent { mark, at: entry.number() + 1 });
+            self.recent(mark).set(Recent { mark, at: entry.number() });
         }
         Ok(entry)
     }

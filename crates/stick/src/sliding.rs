@@ -97,7 +97,7 @@ const LOOKS: u32 = 64;
 /// A count that is below this, and events that are fewer than [`SMALL`] each, do not overflow the count's half of the word
 /// however many threads add at once: there are fewer than 32,768.
 const PLENTY: u32 = 1 << 31;
-const SMALL: u32 = 1 << 16;
+const SMALL: u64 = 1 << 16;
 
 impl Shared<'_> {
     /// What the words say.
@@ -122,21 +122,15 @@ impl Shared<'_> {
 
     /// Adds events now.
     #[inline]
-    pub fn add(&self, n: u32, now_ms: u32, period_ms: u32) {
-        let seen = self.now.load(Ordering::Acquire);
-        let (began_ms, current) = unpack(seen);
-        let since = now_ms.wrapping_sub(began_ms);
-        // Mostly the period goes on, and the sum is far from its end: then threads need not agree on what was there. When
-        // another one begins a period in between, the events are of that one.
-        if (since < period_ms || since > EARLY) && current < PLENTY && n < SMALL {
-            self.now.fetch_add(u64::from(n), Ordering::AcqRel);
-            return;
+    pub fn add(&self, n: u64, now_ms: u32, period_ms: u32) {
+        if !add_to_period(self.now, n, now_ms, period_ms) {
+            self.add_slowly(u32::try_from(n).unwrap_or(u32::MAX), now_ms, period_ms);
         }
-        self.add_slowly(seen, n, now_ms, period_ms);
     }
 
     #[cold]
-    fn add_slowly(&self, mut seen: u64, n: u32, now_ms: u32, period_ms: u32) {
+    fn add_slowly(&self, n: u32, now_ms: u32, period_ms: u32) {
+        let mut seen = self.now.load(Ordering::Acquire);
         loop {
             let (began_ms, current) = unpack(seen);
             // What the period before had is not needed to begin the next one.
@@ -152,6 +146,19 @@ impl Shared<'_> {
             }
         }
     }
+}
+
+/// Adds events to the period of this word, if it goes on and the sum is far from its end, as mostly: then threads need not agree on
+/// what was there. When another one begins a period in between, the events are of that one. False when nothing was done.
+#[inline(always)]
+pub(crate) fn add_to_period(now: &AtomicU64, n: u64, now_ms: u32, period_ms: u32) -> bool {
+    let (began_ms, current) = unpack(now.load(Ordering::Acquire));
+    let since = now_ms.wrapping_sub(began_ms);
+    let goes_on = (since < period_ms || since > EARLY) && current < PLENTY && n < SMALL;
+    if goes_on {
+        now.fetch_add(n, Ordering::AcqRel);
+    }
+    goes_on
 }
 
 #[cfg(all(test, not(loom)))]
@@ -196,7 +203,7 @@ mod tests {
             for (step, n) in steps {
                 t = t.wrapping_add(step);
                 plain = plain.add(n, t, period);
-                shared.add(n, t, period);
+                shared.add(u64::from(n), t, period);
                 prop_assert_eq!(shared.load(), plain);
                 prop_assert!(plain.value(t, period) >= plain.current);
             }

@@ -399,7 +399,7 @@ impl Table {
     /// Writes the key and empty values of an entry that nobody can find yet.
     fn fill(&self, at: u32, key: Key, now_ms: u64) {
         let words = self.arena.entry(at);
-        let (header, values) = words.narrow.split_at(self.layout.values);
+        let (header, values) = words.narrow[..self.layout.narrow].split_at(self.layout.values);
         let key_words = &header[header::LEN..];
         let content = self.spec.key.content_words();
         let mut given = key.words();
@@ -412,7 +412,7 @@ impl Table {
         // Not the link: the entry that was here before may still be among those that changed.
         let values = &values[..self.layout.link.unwrap_or(self.layout.narrow) - self.layout.values];
         values.iter().for_each(|word| word.store(0, Ordering::Release));
-        words.wide.iter().for_each(|word| word.store(0, Ordering::Release));
+        words.wide[..self.layout.wide].iter().for_each(|word| word.store(0, Ordering::Release));
         let values = self.values_at(at);
         for stored in self.spec.data.iter().filter(|stored| stored.kind.shape() == Shape::Rate) {
             for i in 0..stored.count {
@@ -452,9 +452,15 @@ impl Table {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn values_at(&self, at: u32) -> Values<'_> {
         Values { table: self, at, words: self.arena.entry(at) }
+    }
+
+    /// The same of any number: `None` when no entry ever had it.
+    #[inline(always)]
+    pub(crate) fn known_at(&self, at: u32) -> Option<Values<'_>> {
+        Some(Values { table: self, at, words: self.arena.known(at)? })
     }
 
     // ---- shares of peers --------------------------------------------------------------------------

@@ -49,14 +49,18 @@ pub fn stream_over(worker: &Worker, session: &ClientSession, state: &mut StreamS
 fn count_bytes(worker: &Worker, session: &ClientSession, state: &mut StreamState, now_ms: u64) {
     let facts = &mut state.facts;
     let bytes = [(Event::BytesIn, facts.req_bytes_in), (Event::BytesOut, facts.res_bytes_in)];
-    let of_session = session.facts();
-    if !of_session.tracking().is_empty() {
-        count(of_session.tracking(), bytes, now_ms);
+    if !session.facts().tracking().is_empty() {
+        count_each(session.facts().tracking(), bytes, now_ms);
     }
     match worker.logs(session.frontend) || worker.live.tracing.wants_ends() {
-        true => count(facts.tracking.slots(), bytes, now_ms),
+        true => count_each(facts.tracking.slots(), bytes, now_ms),
         false => facts.tracking.end(bytes, now_ms),
     }
+}
+
+#[inline(never)]
+fn count_each(tracking: &[Option<Tracked>], [client, server]: [(Event, u64); 2], now_ms: u64) {
+    count(tracking, [client, server], now_ms);
 }
 
 #[inline]
@@ -107,30 +111,37 @@ impl Stream<'_> {
         if leading.is_empty() || self.worker.scratch.borrow().watch.is_some() {
             return 0;
         }
-        self.track_leading(leading)
+        if leading.iter().all(|rule| self.track_one(*rule)) { leading.len() } else { 0 }
     }
 
+    /// False when the client has no address that can be tracked so. It is a function of its own for each rule: what a loop keeps at
+    /// hand would not be in registers.
     #[inline(never)]
-    fn track_leading(&mut self, leading: &[TrackSource]) -> usize {
-        let (facts, session) = (&mut self.state.facts, self.session.facts());
-        let source = facts.src.as_ref().unwrap_or_else(|| session.source_ref());
-        let Endpoint::Inet(SocketAddr::V4(source)) = source else { return 0 };
-        let ip = source.ip().octets();
-        let event = if facts.is_http { Event::TrackedByRequest } else { Event::Tracked };
-        for TrackSource { slot, table } in leading {
-            // The first rule that is executed decides.
-            let is_tracked = |slots: &[Option<Tracked>]| slots.get(*slot).is_some_and(Option::is_some);
-            if is_tracked(facts.tracking.slots()) || is_tracked(session.tracking()) {
-                continue;
+    fn track_one(&mut self, TrackSource { slot, table }: TrackSource) -> bool {
+        let facts = &mut self.state.facts;
+        // The first rule that is executed decides.
+        let is_tracked = |slots: &[Option<Tracked>]| slots.get(slot).is_some_and(Option::is_some);
+        let source = {
+            let session = self.session.facts();
+            if is_tracked(session.tracking()) {
+                return true;
             }
-            let Some(table) = self.worker.tables.get(table.0 as usize) else { continue };
-            let now_ms = clock::now_ms();
-            let found = table.track_again(ip, event, now_ms);
-            if let Some(tracked) = found.or_else(|| track_anew(table, ip, event, now_ms)) {
-                facts.tracking.set(*slot, tracked);
+            match facts.src.as_ref().unwrap_or_else(|| session.source_ref()) {
+                Endpoint::Inet(SocketAddr::V4(source)) => *source.ip(),
+                _ => return false,
             }
+        };
+        let Some(table) = self.worker.tables.get(table.0 as usize) else { return true };
+        if is_tracked(facts.tracking.slots()) {
+            return true;
         }
-        leading.len()
+        let (ip, now_ms) = (source.octets(), clock::now_ms());
+        let event = if facts.is_http { Event::TrackedByRequest } else { Event::Tracked };
+        let found = table.track_again(ip, event, now_ms);
+        if let Some(tracked) = found.or_else(|| track_anew(table, ip, event, now_ms)) {
+            facts.tracking.set(slot, tracked);
+        }
+        true
     }
 
     /// The stream ends for this reason: whose fault that is.
