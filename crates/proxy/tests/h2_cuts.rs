@@ -114,3 +114,37 @@ fn requests_that_a_server_leaves_unanswered() {
         cut_everywhere("default_backend be", deferred_sends);
     }
 }
+
+/// Who is told of the end may be answering what came before: a connection that is closed at once would answer that with a reset, which
+/// may overtake the reason.
+#[test]
+fn who_is_told_of_the_end_may_still_answer() {
+    for deferred_sends in [false, true] {
+        let text = format!(
+            "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
+             frontend fe\n bind {FRONT} proto h2\n http-request return status 200\n"
+        );
+        let report = std::thread::spawn(move || {
+            let sim = SimConfig { deferred_sends, ..SimConfig::faultless() };
+            sim::run(12, sim, move |network: Network| async move {
+                let instance = begin(&network, "answers", &text, Vec::new());
+                timer::sleep(1).await;
+                let mut stream = to_front().await;
+                stream.send_ready().await.unwrap();
+                stream.start_send(Buf::copy_of(b"PRI * HTTP/3.0, which nobody speaks"));
+                while stream.recv(65_536).await.is_ok_and(|buf| !buf.is_empty()) {}
+                for _ in 0..3 {
+                    stream.send_ready().await.expect("no reset");
+                    stream.start_send(Buf::copy_of(&frame(Kind::Settings, flag::ACK, 0, &[])));
+                    timer::sleep(10).await;
+                }
+                // Who does not leave is not waited for long.
+                timer::sleep(2_000).await;
+                assert_eq!(instance.process_gate.current(), 0);
+            })
+        })
+        .join()
+        .expect("the scenario does not panic");
+        assert_eq!((&report.verdict, &report.incidents), (&None, &Vec::new()));
+    }
+}

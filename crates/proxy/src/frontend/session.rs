@@ -673,7 +673,8 @@ fn leave_idle_at(worker: &Worker, fe: &Proxy, now_ms: u64) -> Option<u64> {
 }
 
 /// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,
-/// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while.
+/// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while. So it is where
+/// the client has frames, which it answers what it was sent with.
 async fn close_in_order(own: &Thread, (session, client): (&ClientSession, &mut Port)) {
     if !client.all_is_sent(client_timeout(own, session)).await || client.eof {
         return;
@@ -683,7 +684,8 @@ async fn close_in_order(own: &Thread, (session, client): (&ClientSession, &mut P
     if client.line.shutdown_write().is_err() {
         return;
     }
-    if client.input.is_none() && !client.line.has_input_now() && client.body.is_ended() {
+    let answers = session.facts().http_major == 2;
+    if !answers && client.input.is_none() && !client.line.has_input_now() && client.body.is_ended() {
         return;
     }
     client.input = None;
