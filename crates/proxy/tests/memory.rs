@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use support::connect;
+use thalweg_h2::frame::{HEADER_LEN, Header, Kind, PREFACE, flag};
 use thalweg_proxy::worker;
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
 
@@ -183,6 +184,62 @@ fn a_connection_that_waits_holds_little_and_gives_it_back() {
             println!("{name}: a head of 14 kB less its end {bytes} bytes, {left} % left");
             assert!(bytes <= 17_500, "{name}: {bytes} bytes per connection with many fields of a head");
             assert!(left <= 10, "{name}: {left} % of what heads with many fields took was kept");
+        });
+    }
+}
+
+/// A literal field that is not to be kept, with a new name (RFC 7541 section 6.2.2).
+fn field(name: &str, value: &str) -> Vec<u8> {
+    let len = |n: usize| match n {
+        0..=126 => vec![n as u8],
+        // A length of 127 and more goes on, seven bits at a time.
+        _ => vec![127, (n - 127) as u8 & 127 | 128, ((n - 127) >> 7) as u8],
+    };
+    [&[0][..], &len(name.len()), name.as_bytes(), &len(value.len()), value.as_bytes()].concat()
+}
+
+/// A client of HTTP/2 that asks once, with a block in so many parts, and is answered.
+fn exchange_framed(stream: &mut TcpStream, block: &[u8], parts: usize) {
+    let frame = |kind, flags, stream, payload: &[u8]| {
+        [&Header { len: payload.len(), kind, flags, stream }.encode()[..], payload].concat()
+    };
+    let mut bytes = [&PREFACE[..], &frame(Kind::Settings, 0, 0, &[])].concat();
+    let (part, last) = (block.len().div_ceil(parts), parts - 1);
+    for (n, part) in block.chunks(part).enumerate() {
+        let kind = if n == 0 { Kind::Headers } else { Kind::Continuation };
+        let ends = (u8::from(n == 0) * flag::END_STREAM) | (u8::from(n == last) * flag::END_HEADERS);
+        bytes.extend(frame(kind, ends, 1, part));
+    }
+    stream.write_all(&bytes).unwrap();
+    loop {
+        let mut header = [0; HEADER_LEN];
+        stream.read_exact(&mut header).unwrap();
+        let header = Header::parse(&header);
+        stream.read_exact(&mut vec![0; header.len]).unwrap();
+        assert!(!matches!(header.kind, Kind::Goaway | Kind::RstStream), "{header:?}");
+        if header.stream == 1 && header.has(flag::END_STREAM) {
+            return stream.write_all(&frame(Kind::Settings, flag::ACK, 0, &[])).unwrap();
+        }
+    }
+}
+
+/// What a request needed is not kept by its connection: neither what heads are read into, nor the room for long ones.
+#[test]
+fn a_connection_with_frames_that_waits_holds_little() {
+    for kind in [DriverKind::Epoll, DriverKind::Uring] {
+        if Driver::new(kind.clone(), &DriverOptions::default()).is_err() {
+            continue;
+        }
+        with_proxy(kind.clone(), |addr| {
+            // GET, http, `/`, and the authority `a`, of the static table.
+            let short = b"\x82\x86\x84\x41\x01a".to_vec();
+            let long = [&short[..], &field("x-long", &"x".repeat(12_000))].concat();
+            for (block, parts) in [(&short, 1), (&long, 1), (&long, 3)] {
+                let (bytes, left) = measure(addr, |stream, _| exchange_framed(stream, block, parts));
+                println!("{kind:?}: {} octets in {parts} parts: {bytes} bytes, {left} % left", block.len());
+                assert!(bytes <= 5_000, "{kind:?}: {bytes} bytes per idle connection");
+                assert!(left <= 10, "{kind:?}: {left} % of what idle connections took was kept");
+            }
         });
     }
 }

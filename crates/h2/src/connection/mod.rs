@@ -10,6 +10,8 @@ mod send;
 mod stream;
 mod windows;
 
+use std::cell::Cell;
+
 use thalweg_http::Head;
 
 use crate::budget::{Abuse, Budget, Exhausted, Pace};
@@ -303,6 +305,15 @@ struct Spare {
     scratch: Scratch,
 }
 
+thread_local! {
+    /// Lent to each block that is read, which is done with before another one is: one for all connections of a thread, most of which
+    /// wait. Boxed, so that a word is moved for that.
+    static SPARE: Cell<Option<Box<Spare>>> = const { Cell::new(None) };
+}
+
+/// The longest block in parts whose memory the connection keeps for the next one.
+const SPARE_BLOCK_MAX: usize = 1024;
+
 /// See the module's documentation.
 pub struct Connection {
     role: Role,
@@ -337,8 +348,6 @@ pub struct Connection {
     /// Frames and resets that may still be handled in this go.
     turn: (u32, u32),
     output: Vec<u8>,
-    /// Lent to each block that is read. Boxed, so that a word is moved for that.
-    spare: Option<Box<Spare>>,
     spare_block: Vec<u8>,
 }
 
@@ -383,7 +392,6 @@ impl Connection {
             tally: Tally::default(),
             turn: (u32::MAX, u32::MAX),
             output,
-            spare: None,
             spare_block: Vec::new(),
             config,
         }

@@ -493,7 +493,9 @@ impl Connection {
             return Ok(());
         }
         let done = self.block_complete(block.stream, block.end, &block.bytes, now_ms, handler);
-        self.spare_block = block.bytes;
+        if block.bytes.capacity() <= SPARE_BLOCK_MAX {
+            self.spare_block = block.bytes;
+        }
         done
     }
 
@@ -513,7 +515,7 @@ impl Connection {
                 Expect::Request { connect_protocol: self.config.settings.enable_connect_protocol }
             }
         };
-        let mut spare = self.spare.take().unwrap_or_default();
+        let mut spare = SPARE.take().unwrap_or_default();
         let Spare { head, scratch } = &mut *spare;
         head.set_limit(self.config.head_max);
         let list_max = self.config.settings.max_header_list_size.map_or(usize::MAX, |max| max as usize);
@@ -526,7 +528,7 @@ impl Connection {
             Ok(()) => self.head_read(id, end, open, expect, read, head, now_ms, handler),
             Err(error) => Err(Failure::Compression(error)),
         };
-        self.spare = Some(spare);
+        SPARE.set(Some(spare));
         done
     }
 

@@ -9,6 +9,9 @@ pub trait Sink {
     fn field(&mut self, kind: Name, name: &[u8], value: &[u8], clean: bool);
 }
 
+/// Octets of decoded strings whose memory is kept for the next block: connections wait for long, and one long string is rare.
+const STRINGS_KEPT: usize = 1024;
+
 /// The decoder of one direction of a connection.
 pub struct Decoder {
     table: Table,
@@ -87,6 +90,9 @@ impl Decoder {
                 return Err(DecodeError::TableSize);
             }
             may_resize = false;
+        }
+        if self.name.capacity() + self.value.capacity() > STRINGS_KEPT {
+            (self.name, self.value) = (Vec::new(), Vec::new());
         }
         Ok(())
     }
