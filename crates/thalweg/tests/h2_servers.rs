@@ -305,6 +305,56 @@ fn what_a_server_did_not_process_is_sent_again() {
     });
 }
 
+/// A server of gRPC cancels what its client's time is over for, and the client's side takes the code for that. Who has no resets is
+/// answered.
+#[test]
+fn what_a_server_cancels_or_refuses_ends_the_same_way_for_the_client() {
+    each_driver(|io| {
+        let server = serving(move |mut served, _| {
+            while let Some(id) = served.next_head() {
+                let line = served.so_far(id).line.clone();
+                match line.rsplit('/').next().unwrap() {
+                    "cancelled" => served.reset(id, ErrorCode::Cancel),
+                    "hints" => {
+                        served.head(id, 103, &[("link", "</x>")], false);
+                        served.reset(id, ErrorCode::Cancel);
+                    }
+                    // Once a part of its body is here, this process cannot send it again.
+                    "refused" => {
+                        while served.so_far(id).body.is_empty() && served.more() {}
+                        served.reset(id, ErrorCode::RefusedStream);
+                    }
+                    "broken" => served.reset(id, ErrorCode::InternalError),
+                    _ => served.answer(id, "ok"),
+                }
+            }
+        });
+        let proxy = before(&server, "", "http-reuse always").threads(1).start(io);
+        let mut client = Client::new(proxy.connect());
+        assert_eq!(client.get("/").status, 200);
+        let log = |line: &str| assert_eq!(proxy.http_log(), format!("be/s {line} HTTP/2.0\""));
+        log("n/n/n/n/n 200 ---- 0 \"GET http://h.example/");
+        let cancelled = client.get("/cancelled");
+        assert_eq!((cancelled.status, cancelled.reset), (0, Some(ErrorCode::Cancel)));
+        log("n/n/n/-1/n 502 SH-- 0 \"GET http://h.example/cancelled");
+        let hinted = client.get("/hints");
+        assert_eq!((hinted.interim, hinted.status, hinted.reset), (vec![103], 0, Some(ErrorCode::Cancel)));
+        proxy.http_log();
+        let id = client.open("POST", "/refused", &[], false);
+        client.data(id, b"hi", false);
+        let refused = client.answer(id);
+        assert_eq!((refused.status, refused.reset), (0, Some(ErrorCode::RefusedStream)));
+        log("n/n/n/-1/n 502 SH-- 0 \"POST http://h.example/refused");
+        assert_eq!(client.get("/broken").status, 502);
+        assert_eq!(client.get("/").status, 200, "the connection goes on");
+        let mut conn = proxy.connect();
+        conn.send(get("/cancelled"));
+        assert!(conn.response().head.line.contains("502"));
+        drop((client, conn));
+        proxy.finish(server);
+    });
+}
+
 #[test]
 fn a_client_that_leaves_is_told_of() {
     each_driver(|io| {

@@ -5,10 +5,12 @@
 //! stays; what goes wrong after it is counted, and changes no letters. `docs/endings.md` is this table for users.
 
 use thalweg_config::model::{RetryOn, ServerId};
+use thalweg_h2::error::ErrorCode;
 
 use super::answer::Answer;
 use super::{After, Stop, Stream, StreamState};
 use crate::backend::connect_error::ConnectError;
+use crate::connection::line::Line;
 use crate::counters::{Counter, Counters};
 use crate::worker::Worker;
 
@@ -590,6 +592,20 @@ impl<'a> Stream<'a> {
             Told::Status(status) if self.state.facts.is_http => Stop::Answer(Answer::Error(status)),
             _ => Stop::Ended(after),
         }
+    }
+
+    /// The request ends for this reason, of which a client that has resets is told by one. What happened to the server is logged and
+    /// counted with the status of the answer that others get.
+    #[cold]
+    pub fn stop_with_reset(&mut self, cause: Cause, code: ErrorCode) -> Stop<'a> {
+        self.end(cause);
+        if let Told::Status(status) = cause.row().told {
+            self.state.facts.status = i32::from(status);
+        }
+        if let Line::Mux(stream) = &mut self.client.line {
+            stream.leave_with(code);
+        }
+        Stop::Ended(After::Drop)
     }
 
     /// The answer to what ended the stream is on its way.

@@ -9,6 +9,7 @@ use std::task::Poll;
 use thalweg_config::model::{Proxy, Server, ServerId};
 use thalweg_h1::encode::EncodeOptions;
 use thalweg_h1::parse::{ParseOptions, Parsed};
+use thalweg_h2::error::ErrorCode;
 use thalweg_http::semantics::{BodyLength, RequestContext, connection_option, is_interim};
 use thalweg_http::values::list;
 use thalweg_http::{Head, HeaderId, Method};
@@ -383,6 +384,8 @@ pub enum HeadEnd {
     Refused,
     /// The server gave up the request, and not its connection.
     GaveUp,
+    /// The same, as nobody waits for it any more.
+    Cancelled,
     /// The connection to the server ended in order.
     ServerClosed,
     ServerReset,
@@ -543,6 +546,7 @@ impl From<Result<(), NoHead>> for HeadEnd {
             Err(NoHead::Refused) => HeadEnd::Refused,
             Err(NoHead::Malformed) => HeadEnd::Malformed,
             Err(NoHead::GaveUp) => HeadEnd::GaveUp,
+            Err(NoHead::Cancelled) => HeadEnd::Cancelled,
             Err(NoHead::Gone) => HeadEnd::ServerReset,
         }
     }
@@ -613,6 +617,7 @@ fn head_failed<'a>(
     mut replay: Replay,
 ) -> Exchanged<'a> {
     let nothing_came = conn.port.input.is_none();
+    let passed_on = reset_to_pass_on(http, conn, &end);
     let cause = match end {
         HeadEnd::Received | HeadEnd::Overtaken => return Exchanged::Failed(Stop::Ended(After::Drop)),
         // It is safe to send again, once.
@@ -630,7 +635,7 @@ fn head_failed<'a>(
                 Cause::IdleConnectionLost
             }
         }
-        HeadEnd::Refused | HeadEnd::GaveUp => Cause::NoResponse,
+        HeadEnd::Refused | HeadEnd::GaveUp | HeadEnd::Cancelled => Cause::NoResponse,
         HeadEnd::ServerClosed | HeadEnd::ServerReset if nothing_came => Cause::NoResponse,
         // A head that is cut is an invalid response.
         HeadEnd::ServerClosed | HeadEnd::ServerReset => Cause::ResponseHeadCut,
@@ -663,7 +668,21 @@ fn head_failed<'a>(
         ending::retried(http.worker, http.session.listener, http.state, cause);
         return Exchanged::Retry;
     }
-    Exchanged::Failed(http.stop(cause))
+    match passed_on {
+        Some(code) => Exchanged::Failed(http.stop_with_reset(cause, code)),
+        None => Exchanged::Failed(http.stop(cause)),
+    }
+}
+
+/// What a client that has resets is told by one, in place of the answer to a request that failed: that nobody waits for it any more,
+/// which one of gRPC takes for the end of its time; and that nothing was processed, where only the client has the request still.
+fn reset_to_pass_on(http: &Stream<'_>, conn: &ServerConn, end: &HeadEnd) -> Option<ErrorCode> {
+    match end {
+        _ if !http.client.line.is_framed() => None,
+        HeadEnd::Cancelled => Some(ErrorCode::Cancel),
+        HeadEnd::Refused if conn.reused => Some(ErrorCode::RefusedStream),
+        _ => None,
+    }
 }
 
 /// The room for a head of `head` bytes beside `body` buffered bytes: what is left of the buffer, and at least

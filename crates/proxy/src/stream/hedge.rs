@@ -266,8 +266,14 @@ impl<'a> Second<'a> {
 
 /// Whether nothing came of an attempt, so that who is asked besides may answer for it.
 fn says_nothing(end: &HeadEnd, conn: &ServerConn) -> bool {
-    let ended =
-        matches!(end, HeadEnd::ServerClosed | HeadEnd::ServerReset | HeadEnd::Refused | HeadEnd::GaveUp);
+    let ended = matches!(
+        end,
+        HeadEnd::ServerClosed
+            | HeadEnd::ServerReset
+            | HeadEnd::Refused
+            | HeadEnd::GaveUp
+            | HeadEnd::Cancelled
+    );
     ended && conn.port.input.is_none()
 }
 

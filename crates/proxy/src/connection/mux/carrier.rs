@@ -307,6 +307,16 @@ impl Carrier {
     }
 }
 
+/// What a stream that ended with this code has in place of a head.
+fn given_up(code: ErrorCode, by_peer: bool) -> NoHead {
+    match code {
+        ErrorCode::RefusedStream => NoHead::Refused,
+        _ if bug("reset-repeated") => NoHead::Refused,
+        ErrorCode::Cancel if by_peer => NoHead::Cancelled,
+        _ => NoHead::GaveUp,
+    }
+}
+
 /// Lets those go on who waited for the peer's settings.
 fn wake(waiting: Option<Vec<TaskId>>) {
     waiting.into_iter().flatten().for_each(|task| task.wake_local(Reason::IO));
@@ -405,8 +415,7 @@ impl Receiver<'_> {
                 }
             }
             Event::Reset { stream, code, by_peer } => {
-                let refused = code == ErrorCode::RefusedStream || bug("reset-repeated");
-                self.no_head(stream, if refused { NoHead::Refused } else { NoHead::GaveUp });
+                self.no_head(stream, given_up(code, by_peer));
                 if let Some(slot) = self.slots.get_mut(stream) {
                     slot.reset_code = by_peer.then(|| code.number());
                     slot.cut();

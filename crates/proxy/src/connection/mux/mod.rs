@@ -337,6 +337,8 @@ pub enum NoHead {
     Malformed,
     /// The server ended the stream, which it may have begun to process.
     GaveUp,
+    /// The same, and it says that nobody waits for it any more: a server of gRPC whose client's time is over.
+    Cancelled,
     /// The connection broke.
     Gone,
 }
@@ -538,9 +540,9 @@ impl MuxStream {
         trailers.filter(|trailers| !trailers.is_empty())
     }
 
-    /// What the peer is told if the stream is dropped before its end.
+    /// What the peer is told if the stream is dropped before its end, unless that was said before.
     pub fn leave_with(&mut self, code: ErrorCode) {
-        self.with(|_, slot| slot.code = Some(code));
+        self.with(|_, slot| slot.code = slot.code.or(Some(code)));
     }
 
     /// The connection ends once its streams do: the message said that nothing is to follow it.
