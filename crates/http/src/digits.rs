@@ -23,7 +23,7 @@ pub(crate) fn short(number: u64) -> Option<([u8; 8], usize)> {
     Some((digits.to_le_bytes(), 8_usize.wrapping_sub(zeros)))
 }
 
-/// Writes `number` in decimal at the end of `buffer` and returns the digits.
+/// Writes `number` in decimal somewhere in `buffer` and returns the digits.
 pub fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
     if let Some((digits, len)) = short(number) {
         buffer[..8].copy_from_slice(&digits);

@@ -187,9 +187,7 @@ impl Tracked {
             false => other.find(key, now_ms),
         }
     }
-}
 
-impl Tracked {
     #[inline(never)]
     fn let_go_at_last(&self) {
         self.let_go(self.values());

@@ -75,7 +75,7 @@ fn options(server: &Server) -> ConnectOptions {
     let source = rare.source.as_ref();
     let from = source.and_then(|source| match source.mode {
         SourceMode::Addr(address) => Some(address),
-        _ => source.addr,
+        SourceMode::Own | SourceMode::Client | SourceMode::ClientIp | SourceMode::Header(_) => source.addr,
     });
     ConnectOptions {
         source: from.map(SockAddr::from),

@@ -408,7 +408,7 @@ impl Tls {
     /// Whoever says nothing after the handshake has its tickets at once: it may be waiting for us, and be gone before we have
     /// anything else to say.
     fn answer_silence(&mut self) {
-        if self.is_unheard && self.connection.has_reply() {
+        if self.is_unheard {
             self.answer();
         }
     }

@@ -59,8 +59,8 @@ fn count_bytes(worker: &Worker, session: &ClientSession, state: &mut StreamState
 }
 
 #[inline(never)]
-fn count_each(tracking: &[Option<Tracked>], [client, server]: [(Event, u64); 2], now_ms: u64) {
-    count(tracking, [client, server], now_ms);
+fn count_each(tracking: &[Option<Tracked>], bytes: [(Event, u64); 2], now_ms: u64) {
+    count(tracking, bytes, now_ms);
 }
 
 #[inline]
