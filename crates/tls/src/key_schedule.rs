@@ -1,13 +1,14 @@
 //! The hashing of TLS 1.3's key schedule (RFC 8446 section 7.1), with one state of HMAC for each secret.
 //!
 //! The library begins HMAC anew for each value that it derives from a secret, which costs two blocks of the hash. A handshake
-//! derives some thirty, and where the CPU has no instructions for SHA-384 hashing is a third of it.
+//! derives some thirty, and where the CPU has no instructions for SHA-384 hashing is a third of it. What a handshake without a
+//! shared key derives first, from nothing at all, is always the same and is kept.
 
 use std::sync::LazyLock;
 
-use aws_lc_rs::hmac;
+use aws_lc_rs::{digest, hmac};
 use rustls::crypto::hmac::{Hmac, Key, Tag};
-use rustls::crypto::tls13::HkdfUsingHmac;
+use rustls::crypto::tls13::{self, HkdfExpander, HkdfUsingHmac, OkmBlock, OutputLengthError};
 use rustls::{CipherSuiteCommon, SupportedCipherSuite, Tls13CipherSuite};
 
 use crate::options::ciphers;
@@ -44,8 +45,89 @@ impl Key for Keyed {
 
 static SHA256: Hash = Hash(hmac::HMAC_SHA256);
 static SHA384: Hash = Hash(hmac::HMAC_SHA384);
-static HKDF_SHA256: HkdfUsingHmac<'static> = HkdfUsingHmac(&SHA256);
-static HKDF_SHA384: HkdfUsingHmac<'static> = HkdfUsingHmac(&SHA384);
+
+/// HKDF with a hash.
+struct Hkdf {
+    hmac: HkdfUsingHmac<'static>,
+    early: &'static LazyLock<Early>,
+}
+
+static EARLY_SHA256: LazyLock<Early> = LazyLock::new(|| Early::new(&SHA256, &digest::SHA256));
+static EARLY_SHA384: LazyLock<Early> = LazyLock::new(|| Early::new(&SHA384, &digest::SHA384));
+static HKDF_SHA256: Hkdf = Hkdf { hmac: HkdfUsingHmac(&SHA256), early: &EARLY_SHA256 };
+static HKDF_SHA384: Hkdf = Hkdf { hmac: HkdfUsingHmac(&SHA384), early: &EARLY_SHA384 };
+
+/// The early secret of a handshake without a shared key, and what the next secret is made of.
+struct Early {
+    secret: Box<dyn HkdfExpander>,
+    /// The `HkdfLabel` of "derived" and the hash of no messages.
+    label: Vec<u8>,
+    /// What is derived from the secret with it.
+    derived: OkmBlock,
+}
+
+impl Early {
+    fn new(hash: &'static Hash, algorithm: &'static digest::Algorithm) -> Early {
+        let secret = tls13::Hkdf::extract_from_zero_ikm(&HkdfUsingHmac(hash), None);
+        let of_nothing = digest::digest(algorithm, b"");
+        let length = algorithm.output_len as u8;
+        let label = [&[0, length, 13][..], b"tls13 derived", &[length], of_nothing.as_ref()].concat();
+        let derived = secret.expand_block(&[&label]);
+        Early { secret, label, derived }
+    }
+
+    /// Whether the parts are those of the label.
+    fn is_label(&self, parts: &[&[u8]]) -> bool {
+        let mut rest = &self.label[..];
+        for part in parts {
+            let Some(behind) = rest.strip_prefix(*part) else { return false };
+            rest = behind;
+        }
+        rest.is_empty()
+    }
+}
+
+impl HkdfExpander for &'static Early {
+    fn expand_slice(&self, info: &[&[u8]], output: &mut [u8]) -> Result<(), OutputLengthError> {
+        self.secret.expand_slice(info, output)
+    }
+
+    fn expand_block(&self, info: &[&[u8]]) -> OkmBlock {
+        if self.is_label(info) {
+            OkmBlock::new(self.derived.as_ref())
+        } else {
+            self.secret.expand_block(info)
+        }
+    }
+
+    fn hash_len(&self) -> usize {
+        self.secret.hash_len()
+    }
+}
+
+impl tls13::Hkdf for Hkdf {
+    fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
+        match salt {
+            None => {
+                let early: &'static Early = self.early;
+                Box::new(early)
+            }
+            salt => self.hmac.extract_from_zero_ikm(salt),
+        }
+    }
+
+    fn extract_from_secret(&self, salt: Option<&[u8]>, secret: &[u8]) -> Box<dyn HkdfExpander> {
+        self.hmac.extract_from_secret(salt, secret)
+    }
+
+    fn expander_for_okm(&self, okm: &OkmBlock) -> Box<dyn HkdfExpander> {
+        self.hmac.expander_for_okm(okm)
+    }
+
+    fn hmac_sign(&self, key: &OkmBlock, message: &[u8]) -> Tag {
+        self.hmac.hmac_sign(key, message)
+    }
+}
 
 /// The library's suites of TLS 1.3 with the key schedule of this module.
 static SUITES: LazyLock<Vec<Tls13CipherSuite>> = LazyLock::new(|| {
@@ -99,6 +181,24 @@ mod tests {
                         (block.as_ref().to_vec(), signed.as_ref().to_vec(), long, again)
                     })
                 };
+                let of_nothing = theirs.common.hash_provider.start().finish();
+                let whole =
+                    [&[0, length as u8, 13][..], b"tls13 derived", &[length as u8], of_nothing.as_ref()]
+                        .concat();
+                for cut in 0..=whole.len() {
+                    let (before, behind) = whole.split_at(cut);
+                    for parts in [
+                        &[before, behind][..],
+                        &[before],
+                        &[behind],
+                        &[behind, before],
+                        &[before, behind, b"x"],
+                    ] {
+                        let [theirs, ours] =
+                            both.map(|hkdf| hkdf.extract_from_zero_ikm(salt).expand_block(parts));
+                        assert_eq!(theirs.as_ref(), ours.as_ref(), "{parts:?}");
+                    }
+                }
                 for length in [0, 1, 12, 32, length, length + 1, 500] {
                     let [theirs, ours] = derive(length);
                     assert_eq!(theirs, ours, "{length} bytes");
