@@ -61,7 +61,7 @@ pub enum Status {
     Other,
 }
 
-/// One host and port behind a service, and the server that has it.
+/// One host and port behind a service, and the servers that have it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub target: Name,
@@ -70,7 +70,15 @@ pub(crate) struct Place {
     pub weight: u16,
     pub addresses: Vec<IpAddr>,
     pub seen_ms: u64,
-    pub server: Option<Key>,
+    /// One of each group whose servers follow the service.
+    pub servers: Vec<Key>,
+}
+
+impl Place {
+    /// Whether a server of the group has it.
+    pub fn is_of(&self, group: u32) -> bool {
+        self.servers.iter().any(|server| server.group == group)
+    }
 }
 
 #[derive(Debug)]

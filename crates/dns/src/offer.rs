@@ -63,21 +63,23 @@ impl Preference {
         u8::from(wrong_network) | u8::from(address.is_ipv6() != self.families.prefers_v6()) << 1
     }
 
-    /// The address to take: the one that is there already as long as it is offered, then the best one that is free.
+    /// The address to take: the one that is there already as long as it is offered, then the best one that is free. One that `others`
+    /// have is free for who `shares`, and of equals it takes the one that the fewest have.
     pub(crate) fn choose(
         &self,
         offered: impl Iterator<Item = IpAddr> + Clone,
         current: Option<IpAddr>,
-        is_taken: impl Fn(IpAddr) -> bool,
+        shares: bool,
+        others: impl Fn(IpAddr) -> u32,
     ) -> Option<IpAddr> {
-        let free = |address: &IpAddr| self.accepts(*address) && (self.duplicates || !is_taken(*address));
+        let free = |address: &IpAddr| self.accepts(*address) && (shares || others(*address) == 0);
         if let Some(current) = current.filter(free)
             && offered.clone().any(|address| address == current)
         {
             return Some(current);
         }
         // Of equals, the first of the answer.
-        offered.filter(free).min_by_key(|address| self.rank(*address))
+        offered.filter(free).min_by_key(|address| (self.rank(*address), others(*address)))
     }
 }
 
@@ -156,8 +158,8 @@ mod tests {
     fn an_address_stays_as_long_as_it_is_offered() {
         let offered = [ip("10.0.0.1"), ip("10.0.0.2")];
         let choose = |current: Option<&str>, taken: &[&str]| {
-            preference()
-                .choose(offered.iter().copied(), current.map(ip), |a| taken.iter().any(|t| ip(t) == a))
+            let others = |address| taken.iter().filter(|taken| ip(taken) == address).count() as u32;
+            preference().choose(offered.iter().copied(), current.map(ip), false, others)
         };
         assert_eq!(choose(None, &[]), Some(offered[0]));
         assert_eq!(choose(Some("10.0.0.2"), &[]), Some(offered[1]));
@@ -169,12 +171,25 @@ mod tests {
     }
 
     #[test]
+    fn who_shares_takes_what_the_fewest_have() {
+        let offered = [ip("10.0.0.1"), ip("10.0.0.2")];
+        let choose = |current: Option<IpAddr>, counts: [u32; 2]| {
+            let others = |address| counts[usize::from(address == offered[1])];
+            preference().choose(offered.iter().copied(), current, true, others)
+        };
+        assert_eq!(choose(None, [0, 0]), Some(offered[0]));
+        assert_eq!(choose(None, [1, 0]), Some(offered[1]));
+        assert_eq!(choose(None, [1, 1]), Some(offered[0]));
+        assert_eq!(choose(Some(offered[0]), [3, 0]), Some(offered[0]));
+    }
+
+    #[test]
     fn families_come_before_networks_and_both_before_order() {
         let offered = [ip("2001:db8::1"), ip("192.0.2.1"), ip("10.0.0.1")];
         let near = Network { address: ip("10.0.0.0"), bits: 8 };
         let choose = |families, networks: &[Network]| {
             let preference = Preference { families, networks: networks.to_vec(), ..preference() };
-            preference.choose(offered.iter().copied(), None, |_| false)
+            preference.choose(offered.iter().copied(), None, false, |_| 0)
         };
         assert_eq!(choose(Families::V4First, &[]), Some(offered[1]));
         assert_eq!(choose(Families::V4First, &[near]), Some(offered[2]));

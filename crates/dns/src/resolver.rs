@@ -628,5 +628,5 @@ impl Resolver {
 /// The address that those get who ask once: of the last answer only.
 fn best(lookup: &Lookup, families: Families) -> Option<IpAddr> {
     let preference = Preference { families, networks: Vec::new(), duplicates: true, ignore_weight: false };
-    preference.choose(lookup.offer.of_answer(lookup.answered_ms?), None, |_| false)
+    preference.choose(lookup.offer.of_answer(lookup.answered_ms?), None, true, |_| 0)
 }

@@ -393,6 +393,54 @@ fn services_fill_their_servers() {
     assert_eq!(world.has().len(), 3);
 }
 
+/// Two backends whose servers follow one service: each has all of it.
+#[test]
+fn a_service_fills_the_servers_of_each_backend() {
+    let zone = zone();
+    set(&zone, "x1.test", &["192.0.2.1"]);
+    set(&zone, "x2.test", &["192.0.2.2"]);
+    set_service(&zone, "_s._tcp.test", &[((1, 256, 81), "x1.test"), ((1, 256, 82), "x2.test")]);
+    let mut world = world(settings(1), &zone);
+    let keys = || (0..2).flat_map(|group| (0..3).map(move |server| Key { group, server }));
+    keys().for_each(|key| world.resolver.follow(key, follow("_s._tcp.test"), world.now_ms));
+    world.run(100);
+    let has = |world: &World| {
+        world.addresses.iter().map(|(key, (ip, port))| (key.group, *ip, *port)).collect::<Vec<_>>()
+    };
+    let of = |group, ip: &str, port| (group, ip.parse().unwrap(), Some(port));
+    let both = |group| [of(group, "192.0.2.1", 81), of(group, "192.0.2.2", 82)];
+    assert_eq!(has(&world), [both(0), both(1)].concat());
+    // One goes from both, and another one comes to both.
+    set(&zone, "x3.test", &["192.0.2.3"]);
+    set_service(&zone, "_s._tcp.test", &[((1, 256, 81), "x1.test"), ((1, 256, 83), "x3.test")]);
+    world.run(5000);
+    let both = |group| [of(group, "192.0.2.1", 81), of(group, "192.0.2.3", 83)];
+    assert_eq!(has(&world), [both(0), both(1)].concat());
+    // A backend that goes leaves the other one what it has.
+    keys().filter(|key| key.group == 0).for_each(|key| world.resolver.forget(key));
+    say(&zone, "_s._tcp.test", Some(Reply::code(3)));
+    world.run(5000);
+    assert_eq!(has(&world), both(0), "who follows nothing keeps what it has");
+}
+
+#[test]
+fn servers_that_may_share_addresses_use_all_of_them() {
+    let zone = zone();
+    set(&zone, "a.test", &["192.0.2.1", "192.0.2.2"]);
+    let mut world = world(settings(1), &zone);
+    for server in 0..4 {
+        let mut follow = follow("a.test");
+        follow.preference.duplicates = true;
+        world.resolver.follow(key(server), follow, world.now_ms);
+    }
+    world.run(100);
+    assert_eq!(world.has(), ["0=192.0.2.1", "1=192.0.2.2", "2=192.0.2.1", "3=192.0.2.2"]);
+    // One goes: its servers join the others, and stay where they are when it is back.
+    set(&zone, "a.test", &["192.0.2.2"]);
+    world.run(5000);
+    assert_eq!(world.has(), ["0=192.0.2.2", "1=192.0.2.2", "2=192.0.2.2", "3=192.0.2.2"]);
+}
+
 #[test]
 fn a_service_whose_weights_are_all_zero_has_equal_servers() {
     let zone = zone();

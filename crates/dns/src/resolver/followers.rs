@@ -32,7 +32,7 @@ impl Resolver {
         let Some(followed) = self.servers.remove(&key) else { return };
         for at in [followed.lookup, followed.service].into_iter().flatten() {
             if let Some(lookup) = &mut self.lookups[at] {
-                lookup.places.iter_mut().filter(|p| p.server == Some(key)).for_each(|p| p.server = None);
+                lookup.places.iter_mut().for_each(|place| place.servers.retain(|server| *server != key));
             }
             self.detach(key, at);
         }
@@ -78,24 +78,25 @@ impl Resolver {
     pub(super) fn offer_changed(&mut self, at: usize, server: Option<usize>) {
         let Some(lookup) = &self.lookups[at] else { return };
         let followers = lookup.followers.clone();
-        let mut taken = self.taken(&lookup.name);
+        let (mut taken, mut shared) = (self.taken(&lookup.name, false), self.taken(&lookup.name, true));
         let mut by = server.map_or(By::Cache, By::NameServer);
         for key in followers {
             let (Some(followed), Some(lookup)) = (self.servers.get_mut(&key), &self.lookups[at]) else {
                 continue;
             };
             let current = followed.follow.address;
-            // One of several servers that have an address keeps it: the others go first.
-            if let Some(address) = current.filter(|_| !followed.shares()) {
-                taken.remove(key.group, address);
-            }
             let shares = followed.shares();
-            let is_taken = |address| !shares && taken.contains(key.group, address);
-            let chosen = followed.follow.preference.choose(lookup.offer.iter(), current, is_taken);
+            let alike = if shares { &mut shared } else { &mut taken };
+            // One of several servers that have an address keeps it: the others go first.
+            if let Some(address) = current {
+                alike.remove(key.group, address);
+            }
+            let others = |address| alike.count(key.group, address);
+            let chosen = followed.follow.preference.choose(lookup.offer.iter(), current, shares, others);
             followed.follow.address = chosen;
             let port = followed.port;
-            if let Some(address) = chosen.filter(|_| !shares) {
-                taken.insert(key.group, address);
+            if let Some(address) = chosen {
+                alike.insert(key.group, address);
             }
             match chosen {
                 Some(address) if chosen != current => {
@@ -114,15 +115,15 @@ impl Resolver {
         }
     }
 
-    /// The addresses that servers with this name have to themselves, whichever families they want.
-    fn taken(&self, name: &Name) -> Taken {
+    /// The addresses that servers with this name have to themselves, or with others (`shares`), whichever families they want.
+    fn taken(&self, name: &Name, shares: bool) -> Taken {
         let mut taken = Taken::default();
         for families in Families::ALL {
             let Some(at) = self.by_question.get(&(name.clone(), Plan::Host(families))) else { continue };
             let Some(lookup) = &self.lookups[*at] else { continue };
             for key in &lookup.followers {
                 let Some(followed) = self.servers.get(key) else { continue };
-                if let Some(address) = followed.follow.address.filter(|_| !followed.shares()) {
+                if let Some(address) = followed.follow.address.filter(|_| followed.shares() == shares) {
                     taken.insert(key.group, address);
                 }
             }
@@ -135,7 +136,7 @@ impl Resolver {
         let Some(lookup) = &mut self.lookups[at] else { return };
         if lookup.plan == Plan::Service {
             let places = std::mem::take(&mut lookup.places);
-            places.into_iter().filter_map(|place| place.server).for_each(|key| self.release(key));
+            places.into_iter().flat_map(|place| place.servers).for_each(|key| self.release(key));
             return;
         }
         for key in lookup.followers.clone() {
@@ -176,34 +177,37 @@ impl Resolver {
                 }
                 None if lookup.places.len() < 2 * RECORDS_MAX => {
                     let seen_ms = now_ms;
-                    let server = None;
-                    lookup.places.push(Place { target, port, priority, weight, addresses, seen_ms, server });
+                    let servers = Vec::new();
+                    lookup.places.push(Place { target, port, priority, weight, addresses, seen_ms, servers });
                 }
                 None => {}
             }
         }
         let is_kept =
             |place: &Place| place.seen_ms == now_ms || now_ms.saturating_sub(place.seen_ms) < obsolete_ms;
-        let gone: Vec<Key> =
-            lookup.places.iter().filter(|place| !is_kept(place)).filter_map(|place| place.server).collect();
+        let gone = lookup.places.iter().filter(|place| !is_kept(place));
+        let gone: Vec<Key> = gone.flat_map(|place| place.servers.iter().copied()).collect();
         lookup.places.retain(is_kept);
         gone.into_iter().for_each(|key| self.release(key));
         self.fill_servers(at, now_ms);
     }
 
-    /// Gives the places of a service to its servers: who has one keeps it, the others get those that are left, the lowest
-    /// priority first.
+    /// Gives the places of a service to its servers, to those of each backend by themselves: who has one keeps it, the others get
+    /// those that are left, the lowest priority first.
     fn fill_servers(&mut self, at: usize, now_ms: u64) {
         let Some(lookup) = &mut self.lookups[at] else { return };
-        let mut free =
-            lookup.followers.iter().filter(|key| self.servers.get(key).is_some_and(|s| s.host.is_none()));
-        let mut open: Vec<usize> =
-            (0..lookup.places.len()).filter(|i| lookup.places[*i].server.is_none()).collect();
-        open.sort_by_key(|i| lookup.places[*i].priority);
-        let pairs: Vec<(usize, Key)> = open.into_iter().zip(free.by_ref().copied()).collect();
+        let is_free = |key: &&Key| self.servers.get(key).is_some_and(|server| server.host.is_none());
+        let free: Vec<Key> = lookup.followers.iter().filter(is_free).copied().collect();
+        let mut order: Vec<usize> = (0..lookup.places.len()).collect();
+        order.sort_by_key(|i| lookup.places[*i].priority);
+        let mut pairs = Vec::new();
+        for of_group in free.chunk_by(|a, b| a.group == b.group) {
+            let open = order.iter().filter(|i| !lookup.places[**i].is_of(of_group[0].group));
+            pairs.extend(open.copied().zip(of_group.iter().copied()));
+        }
         for (i, key) in pairs {
             let place = &mut lookup.places[i];
-            place.server = Some(key);
+            place.servers.push(key);
             if let Some(followed) = self.servers.get_mut(&key) {
                 followed.host = Some(place.target.clone());
                 followed.port = Some(place.port);
@@ -214,8 +218,10 @@ impl Resolver {
         let places: Vec<(Key, Name, u16, Vec<IpAddr>)> = lookup
             .places
             .iter()
-            .filter_map(|p| {
-                Some((p.server?, p.target.clone(), weight_of(p.weight, all_zero), p.addresses.clone()))
+            .flat_map(|place| place.servers.iter().map(move |key| (*key, place)))
+            .map(|(key, place)| {
+                let weight = weight_of(place.weight, all_zero);
+                (key, place.target.clone(), weight, place.addresses.clone())
             })
             .collect();
         for (key, host, weight, addresses) in places {
@@ -234,7 +240,7 @@ impl Resolver {
         let current = followed.follow.address;
         let preference = &followed.follow.preference;
         let families = preference.families;
-        let Some(address) = preference.choose(addresses.iter().copied(), current, |_| false) else {
+        let Some(address) = preference.choose(addresses.iter().copied(), current, true, |_| 0) else {
             if followed.lookup.is_none() {
                 self.follow_host(key, host, families, now_ms);
             }
@@ -279,7 +285,7 @@ impl Taken {
         }
     }
 
-    fn contains(&self, group: u32, address: IpAddr) -> bool {
-        self.0.get(&(group, address)).is_some_and(|count| *count > 0)
+    fn count(&self, group: u32, address: IpAddr) -> u32 {
+        self.0.get(&(group, address)).copied().unwrap_or(0)
     }
 }
