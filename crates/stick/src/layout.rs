@@ -28,6 +28,10 @@ pub(crate) struct Place {
     pub shape: Shape,
 }
 
+/// The most counters of 32 bits, and rates, that an event changes.
+const NARROW: usize = 3;
+const RATES: usize = 2;
+
 /// The values that an event changes, by the way they are changed: what [`Layout::find`] says of them, looked up when the table was
 /// made. Behind the last one of a kind is [`NONE`].
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +39,36 @@ pub(crate) struct Counts {
     /// False when the table stores nothing of the event.
     pub are_stored: bool,
     /// Counters of 32 bits.
-    pub narrow: [u16; 3],
+    pub narrow: [u16; NARROW],
     /// A counter of 64 bits.
     pub wide: u16,
-    pub rates: [Rate; 2],
+    pub rates: [Rate; RATES],
 }
+
+/// Whatever an event changes has a place there, and is changed by [`crate::Values::count`]: bytes are counted in 64 bits, and all else in 32.
+const _: () = {
+    let mut event = 0;
+    while event < EVENTS {
+        let kinds = Event::ALL[event].kinds();
+        let (mut narrow, mut wide, mut rates) = (0, 0, 0);
+        let mut at = 0;
+        while at < kinds.len() {
+            match kinds[at].shape() {
+                Shape::Counter => narrow += 1,
+                Shape::Long => wide += 1,
+                Shape::Rate => rates += 1,
+                Shape::Name => panic!("names are not counted"),
+            }
+            at += 1;
+        }
+        match Event::ALL[event] {
+            Event::BytesIn | Event::BytesOut => assert!(narrow == 0 && wide <= 1),
+            _ => assert!(narrow <= NARROW && wide == 0),
+        }
+        assert!(rates <= RATES);
+        event += 1;
+    }
+};
 
 /// The place of what is not stored.
 pub(crate) const NONE: u16 = u16::MAX;
@@ -47,9 +76,9 @@ pub(crate) const NONE: u16 = u16::MAX;
 impl Counts {
     const NOTHING: Counts = Counts {
         are_stored: false,
-        narrow: [NONE; 3],
+        narrow: [NONE; NARROW],
         wide: NONE,
-        rates: [Rate { at: NONE, period_ms: 0, factor: 1 }; 2],
+        rates: [Rate { at: NONE, period_ms: 0, factor: 1 }; RATES],
     };
 }
 

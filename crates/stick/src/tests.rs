@@ -1,5 +1,6 @@
 //! Tables against a model, and what threads may do to each other.
 
+#[cfg(not(loom))]
 use std::sync::Arc;
 
 use crate::data::{DataType, Stored};

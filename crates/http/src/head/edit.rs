@@ -6,9 +6,10 @@ use crate::digits::short;
 use crate::header_id::{BEGINNING_MAX, HeaderId};
 use crate::semantics::decimal;
 
-/// The longest line of a number that is written with others, and all of them.
+/// The longest line of a number that is written with others.
 const LINE_MAX: usize = BEGINNING_MAX + 8 + 2;
-const LINES_MAX: usize = 4 * LINE_MAX;
+/// Numbers that are written together at most.
+const TOGETHER_MAX: usize = 4;
 
 impl Head {
     /// Appends a field. The name is stored in lower case.
@@ -49,7 +50,8 @@ impl Head {
     /// # Errors
     /// As [`Head::push_id`].
     pub fn set_numbers<const N: usize>(&mut self, numbers: [(HeaderId, u64); N]) -> Result<(), RewriteError> {
-        let mut lines = [0; LINES_MAX];
+        const { assert!(N <= TOGETHER_MAX) };
+        let mut lines = [0; TOGETHER_MAX * LINE_MAX];
         let (mut end, mut written) = (0, [(0, 0); N]);
         for ((id, number), (start, value)) in numbers.into_iter().zip(&mut written) {
             self.remove_id(id);
