@@ -53,10 +53,16 @@ impl Bucket {
 
     /// Takes a token of a bucket that is full again at `full_ns`, now. The new moment, if there was a token, and what to say.
     fn take(self, full_ns: u64, now_ns: u64) -> (Option<u64>, Taken) {
+        if self.tokens == 0 {
+            // There never is one: whoever asks again does so a period later.
+            let period_us = u64::from(self.period_ms.max(1)) * 1000;
+            let never = Taken { is_allowed: false, left: 0, full_in_us: period_us, next_in_us: period_us };
+            return (None, never);
+        }
         let (interval, room) = (self.interval_ns(), self.depth_ns());
         // What lies further ahead than a bucket is deep was written for another limit: it counts as an empty one.
         let missing = full_ns.saturating_sub(now_ns).min(room);
-        let is_allowed = self.tokens > 0 && missing <= room - interval;
+        let is_allowed = missing <= room - interval;
         let missing = if is_allowed { missing + interval } else { missing };
         let taken = Taken {
             is_allowed,
@@ -126,7 +132,11 @@ mod tests {
     #[test]
     fn nothing_per_period_allows_nothing() {
         let word = AtomicU64::new(0);
-        assert_eq!(allowed(Bucket { tokens: 0, ..TEN_PER_SECOND }, &word, 0..1000), 0);
+        let nothing = Bucket { tokens: 0, ..TEN_PER_SECOND };
+        assert_eq!(allowed(nothing, &word, 0..1000), 0);
+        // Nothing is left, and it is no use to ask again at once.
+        let said = Taken { is_allowed: false, left: 0, full_in_us: 1_000_000, next_in_us: 1_000_000 };
+        assert_eq!(nothing.take_shared(&word, 5), said);
     }
 
     proptest! {
