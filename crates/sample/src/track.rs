@@ -205,9 +205,10 @@ impl Ask {
         )
     }
 
-    /// The answer of an entry. `None` when the table does not store what is asked for; of no entry, that is not known.
+    /// The answer of an entry. `None` when the table does not store what is asked for; of no entry, that is not known, and it is 0 but
+    /// for who would count a connection there.
     pub fn answer(self, index: u16, values: Option<thalweg_stick::Values>, now_ms: u64) -> Option<i64> {
-        let Some(values) = values else { return Some(0) };
+        let Some(values) = values else { return (self != Ask::CountConnection).then_some(0) };
         let count = |counter: DataType, rate: DataType| {
             let rate = values.add_at(rate, index, 1, now_ms).and_then(|_| values.get_at(rate, index, now_ms));
             // Where there is no counter, its rate says how often it was asked.
@@ -230,12 +231,14 @@ impl Ask {
         Some(i64::try_from(answer).unwrap_or(i64::MAX))
     }
 
-    /// The answer of the entry that a sample is the key of. Of no sample there is none.
+    /// The answer of the entry that a sample is the key of. What cannot be a key of the table has no entry, nor has a key without room.
     pub fn of_key(self, index: u16, mut sample: Sample, table: &Table, cx: &mut Ctx) -> Option<i64> {
         let now_ms = cx.now_ms();
-        with_key(&mut sample, table, cx, |key| {
+        let answer = with_key(&mut sample, table, cx, |key| {
             if self.changes() {
-                let entry = table.find_or_insert(key, now_ms).ok()?;
+                let Ok(entry) = table.find_or_insert(key, now_ms) else {
+                    return self.answer(index, None, now_ms);
+                };
                 entry.touch(now_ms);
                 self.answer(index, Some(entry.values()), now_ms)
             } else if let Some(kind) = self.sum() {
@@ -245,6 +248,7 @@ impl Ask {
                 let found = table.read(key, now_ms, |values| self.answer(index, Some(values), now_ms));
                 found.unwrap_or_else(|| self.answer(index, None, now_ms))
             }
-        })?
+        });
+        answer.unwrap_or_else(|| self.answer(index, None, now_ms))
     }
 }

@@ -171,21 +171,14 @@ impl Tracked {
         values.words.narrow[header::HOLDERS].fetch_sub(TRACKER, Ordering::AcqRel);
     }
 
-    /// The entry of the same key in another table whose keys are of the same kind; with `make` it is made if there is none.
-    pub fn elsewhere<'t>(&self, other: &'t Table, make: bool, now_ms: u64) -> Option<Entry<'t>> {
+    /// The entry of the same key in another table whose keys are the same.
+    pub fn elsewhere<'t>(&self, other: &'t Table, now_ms: u64) -> Option<Entry<'t>> {
         if std::ptr::eq(other, &*self.table) {
             return other.hold(self.at);
         }
-        let (own, kind) = (self.table.spec().key, other.spec().key);
-        if std::mem::discriminant(&own) != std::mem::discriminant(&kind) {
-            return None;
-        }
         let (mut buf, mut long) = ([0; 64], Vec::new());
-        let key = kind.key(self.values().key_bytes(&mut buf, &mut long))?;
-        match make {
-            true => other.find_or_insert(key, now_ms).ok(),
-            false => other.find(key, now_ms),
-        }
+        let key = other.spec().key.key(self.values().key_bytes(&mut buf, &mut long))?;
+        other.find(key, now_ms)
     }
 
     #[inline(never)]

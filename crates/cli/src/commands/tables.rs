@@ -109,9 +109,12 @@ fn pointer(at: usize, entry: &Entry) -> u64 {
 /// The entry that a pointer names.
 fn pointed<'t>(at: usize, table: &'t Table, word: Option<&&str>) -> Result<Entry<'t>, Reply> {
     let hex = word.and_then(|word| word.strip_prefix("0x"));
-    let Some(number) = hex.and_then(|hex| u64::from_str_radix(hex, 16).ok()).filter(|n| *n != 0) else {
-        return Err(Reply::error("Pointer expected (0xffff notation)"));
-    };
+    let hex = hex.ok_or_else(|| Reply::error("Pointer expected (0xffff notation)"))?;
+    if hex.is_empty() || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(Reply::error("Malformed ptr."));
+    }
+    // One that is too long is no entry's.
+    let number = u64::from_str_radix(hex, 16).unwrap_or(0);
     let offset = number.checked_sub(POINTER_BASE + at as u64 * POINTER_TABLE).filter(|n| n % 16 == 0);
     let entry = offset.and_then(|offset| table.entry_at(u32::try_from(offset / 16).ok()?));
     entry.ok_or_else(|| Reply::error("No entry can be found matching ptr."))
@@ -246,7 +249,7 @@ fn conditions(table: &Table, words: &[&str], at: usize) -> Result<Vec<Condition>
                 return Err(wrong(&format!("Require and operator among {operators}")));
             }
         };
-        let value = rest.get(2).and_then(|word| word.parse().ok());
+        let value = rest.get(2).and_then(|word| whole(word));
         let value = value.ok_or_else(|| wrong("Require a valid integer value to compare against"))?;
         conditions.push(Condition { datum, holds, value });
         rest = &rest[3..];
@@ -525,6 +528,10 @@ fn changed(instance: &Instance, args: &[&str]) -> Result<(), Reply> {
     let bytes = match *selector {
         "key" => Some(key(table, args.get(2), Doing::Inserting)?),
         "ptr" => None,
+        word if word.starts_with("data.") => {
+            let only = "content-based lookup is only supported with the \"show\" and \"clear\" actions";
+            return Err(Reply::error(only));
+        }
         _ => return Err(usage()),
     };
     // All is checked before anything changes.
@@ -540,7 +547,7 @@ fn changed(instance: &Instance, args: &[&str]) -> Result<(), Reply> {
         }
         let value = pair.get(1).and_then(|word| whole(word)).filter(|_| kind.shape() != Shape::Name);
         let value = value.ok_or_else(|| Reply::error("Require a valid integer value to store"))?;
-        changes.push((kind, index, value));
+        changes.push((kind, index, value as u64));
     }
     let entry = match bytes {
         Some(bytes) => {
@@ -557,7 +564,7 @@ fn changed(instance: &Instance, args: &[&str]) -> Result<(), Reply> {
     Ok(())
 }
 
-/// A number of 64 bits, signed or not.
-fn whole(word: &str) -> Option<u64> {
-    word.parse::<i64>().map(|n| n as u64).or_else(|_| word.parse::<u64>()).ok()
+/// A number of 64 bits. A sign is only taken where it says something.
+fn whole(word: &str) -> Option<i64> {
+    word.parse().ok().filter(|_| !word.starts_with('+'))
 }

@@ -47,7 +47,7 @@ pub fn request(stream: &mut Stream<'_>, be: &Proxy, chosen: bool) -> Option<Serv
     let mut pending = std::mem::take(&mut stream.state.stick);
     pending.clear();
     for rule in be.stick_rules.iter().filter(|rule| rule.store != Some(StickStore::Response)) {
-        let looks = rule.matches && wanted.is_none() && !chosen && !stream.state.cookie.ignored;
+        let looks = rule.matches && wanted.is_none() && !chosen;
         let stores = rule.store.is_some() && !pending.has(rule.table);
         if !looks && !stores {
             continue;

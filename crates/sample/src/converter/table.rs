@@ -32,12 +32,10 @@ fn run(ask: Ask, args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
 fn time(args: &Args, sample: &mut Sample, cx: &mut Ctx, look: fn(&Table, Values, u64) -> u32) -> bool {
     let Some(table) = args.table(0).and_then(|id| cx.world.table(id)) else { return false };
     let now_ms = cx.now_ms();
-    let Some(found) = with_key(sample, table, cx, |key| {
+    let found = with_key(sample, table, cx, |key| {
         table.read(key, now_ms, |values| i64::from(look(table, values, now_ms)))
-    }) else {
-        return false;
-    };
-    let Some(answer) = found.or(args.int(1)) else { return false };
+    });
+    let Some(answer) = found.flatten().or(args.int(1)) else { return false };
     sample.value = Value::Int(answer);
     true
 }
@@ -45,10 +43,9 @@ fn time(args: &Args, sample: &mut Sample, cx: &mut Ctx, look: fn(&Table, Values,
 fn is_in(args: &Args, sample: &mut Sample, cx: &mut Ctx) -> bool {
     let Some(table) = args.table(0).and_then(|id| cx.world.table(id)) else { return false };
     let now_ms = cx.now_ms();
-    let Some(found) = with_key(sample, table, cx, |key| table.read(key, now_ms, |_| ()).is_some()) else {
-        return false;
-    };
-    sample.value = Value::Bool(found);
+    let found = with_key(sample, table, cx, |key| table.read(key, now_ms, |_| ()).is_some());
+    // What cannot be a key is not in it.
+    sample.value = Value::Bool(found.unwrap_or(false));
     true
 }
 

@@ -36,10 +36,13 @@ fn of_counter(ask: Ask, named: Option<usize>, args: &Args, cx: &mut Ctx) -> Opti
     let now_ms = cx.now_ms();
     let tracked = cx.tracked(slot)?;
     let answer = match args.table(at) {
-        // The same key in another table.
+        // The same key in another table whose keys are the same: its entry is looked for, and never made.
         Some(id) => {
             let table: &Table = cx.world.table(id)?;
-            match tracked.elsewhere(table, ask.changes(), now_ms) {
+            if table.spec().key != tracked.table().spec().key {
+                return None;
+            }
+            match tracked.elsewhere(table, now_ms) {
                 Some(entry) => {
                     if ask.changes() {
                         entry.touch(now_ms);
