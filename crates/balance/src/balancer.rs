@@ -578,17 +578,20 @@ impl Balancer {
         cx.servers.is_full(ServerIndex(server), self.loads.at(server as usize).now())
     }
 
-    /// More than `hash-balance-factor` allows: that percentage of the server's share of all requests, this one
-    /// included, rounded up.
+    /// As many as `hash-balance-factor` allows: that percentage of all requests, this one included and rounded up, are slots, of which
+    /// the servers up to each one, in the order of their lines, have their share, rounded down; and no server has none.
     pub(crate) fn overloaded(&self, server: u32, plan: &Plan) -> bool {
         let factor = u128::from(plan.settings.balance_factor);
         if factor == 0 {
             return false;
         }
         let Some(place) = plan.seats.place(server) else { return false };
-        let (weight, total) = (plan.seats.at(place).weight, plan.seats.total_weight().max(1));
         let requests = u128::from(self.common.total.load(Ordering::Relaxed)) + 1;
-        let allowed = (requests * factor * u128::from(weight)).div_ceil(100 * u128::from(total));
+        let slots = (requests * factor).div_ceil(100);
+        let total = u128::from(plan.seats.total_weight().max(1));
+        let before = u128::from(plan.seats.weight_before(place));
+        let up_to_here = before + u128::from(plan.seats.at(place).weight);
+        let allowed = (up_to_here * slots / total).saturating_sub(before * slots / total).max(1);
         u128::from(self.loads.at(server as usize).now().served()) >= allowed
     }
 
@@ -712,7 +715,8 @@ impl Balancer {
     }
 
     fn build(&self, control: &Control, Blend { entries, spare, .. }: &Blend) -> Plan {
-        let seats = Arc::new(Seats::new(entries));
+        let is_bounded = control.settings.balance_factor != 0;
+        let seats = Arc::new(if is_bounded { Seats::with_sums(entries) } else { Seats::new(entries) });
         let algorithm = control.settings.algorithm;
         let usable = Usable {
             entries,

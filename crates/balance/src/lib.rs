@@ -30,6 +30,7 @@ pub mod retry_budget;
 pub mod ring;
 mod seats;
 pub mod settings;
+mod sums;
 pub mod sync;
 mod tour;
 pub mod tournament;

@@ -1,5 +1,6 @@
 //! The servers that requests are balanced to, with weights that may change while servers are chosen.
 
+use crate::sums::Sums;
 use crate::sync::{AtomicU64, Ordering};
 use crate::turns::Entry;
 
@@ -14,6 +15,8 @@ pub(crate) struct Seats {
     /// Where each server is, by its number.
     places: Box<[u32]>,
     total_weight: AtomicU64,
+    /// Where somebody wants to know what is before a place.
+    sums: Option<Sums>,
 }
 
 fn word(entry: Entry) -> u64 {
@@ -29,7 +32,13 @@ impl Seats {
             seats: entries.iter().map(|&entry| AtomicU64::new(word(entry))).collect(),
             places: places.into(),
             total_weight: AtomicU64::new(entries.iter().map(|entry| u64::from(entry.weight)).sum()),
+            sums: None,
         }
+    }
+
+    /// The same, with [`Seats::weight_before`].
+    pub fn with_sums(entries: &[Entry]) -> Seats {
+        Seats { sums: Some(Sums::new(entries.iter().map(|entry| entry.weight))), ..Seats::new(entries) }
     }
 
     pub fn len(&self) -> usize {
@@ -59,9 +68,17 @@ impl Seats {
         self.total_weight.load(Ordering::Relaxed)
     }
 
+    /// Sum of the weights before a place; 0 without [`Seats::with_sums`].
+    pub fn weight_before(&self, place: usize) -> u64 {
+        self.sums.as_ref().map_or(0, |sums| sums.before(place))
+    }
+
     /// Changes the weight of the server at a place.
     pub fn reweigh(&self, place: usize, weight: u32) {
         let before = self.at(place);
+        if let Some(sums) = &self.sums {
+            sums.change(place, before.weight, weight);
+        }
         self.seats[place].store(word(Entry { weight, ..before }), Ordering::Relaxed);
         let total = self.total_weight() - u64::from(before.weight) + u64::from(weight);
         self.total_weight.store(total, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::seats::Seats;
+use crate::sums::Sums;
 use crate::sync::{AtomicU64, Ordering};
 use crate::turns::Entry;
 
@@ -10,9 +11,7 @@ use crate::turns::Entry;
 #[derive(Debug)]
 pub(crate) struct Urn {
     seats: Arc<Seats>,
-    /// Sums of weights, as a Fenwick tree: at `i - 1` the sum of as many weights, up to the `i`th one, as the lowest bit of `i` says. A
-    /// weight that changes is in as many of them as a draw looks at.
-    sums: Box<[AtomicU64]>,
+    sums: Sums,
     /// Sum of all weights; 0 while they are equal, and nothing is to be looked up.
     total: AtomicU64,
 }
@@ -40,24 +39,13 @@ impl Draws {
     }
 }
 
-/// The places behind `place` at which a sum has its weight, that one included.
-fn sums_with(place: usize, len: usize) -> impl Iterator<Item = usize> {
-    let next = |i: &usize| Some(i + (i & i.wrapping_neg()));
-    std::iter::successors(Some(place + 1), next).take_while(move |&i| i <= len).map(|i| i - 1)
-}
-
 impl Urn {
     pub fn new(seats: &Arc<Seats>) -> Urn {
-        let mut sums: Vec<u64> = seats.iter().map(|entry| u64::from(entry.weight)).collect();
-        let is_equal = sums.windows(2).all(|pair| pair[0] == pair[1]);
-        for place in 0..sums.len() {
-            if let Some(next) = sums_with(place, sums.len()).nth(1) {
-                sums[next] += sums[place];
-            }
-        }
+        let weights = || seats.iter().map(|entry| entry.weight);
+        let is_equal = weights().zip(weights().skip(1)).all(|(one, next)| one == next);
         Urn {
             seats: Arc::clone(seats),
-            sums: sums.into_iter().map(AtomicU64::new).collect(),
+            sums: Sums::new(weights()),
             total: AtomicU64::new(if is_equal { 0 } else { seats.total_weight() }),
         }
     }
@@ -65,12 +53,10 @@ impl Urn {
     /// The server at a place gets another weight: to be called before its seat is told. Who draws meanwhile may see some sums of
     /// before and some of now.
     pub fn reweigh(&self, place: usize, weight: u32) {
-        let (before, weight) = (u64::from(self.seats.at(place).weight), u64::from(weight));
-        for at in sums_with(place, self.sums.len()) {
-            let sum = self.sums[at].load(Ordering::Relaxed);
-            self.sums[at].store(sum - before + weight, Ordering::Relaxed);
-        }
-        self.total.store(self.seats.total_weight() - before + weight, Ordering::Relaxed);
+        let before = self.seats.at(place).weight;
+        self.sums.change(place, before, weight);
+        let total = self.seats.total_weight() - u64::from(before) + u64::from(weight);
+        self.total.store(total, Ordering::Relaxed);
     }
 
     /// Draws `draws` servers that `refuse` accepts and gives the best of them, as `beats` says of two. `None` when every server
@@ -120,19 +106,8 @@ impl Urn {
         if total == 0 {
             return source.below(self.seats.len() as u64) as usize;
         }
-        let (mut ticket, mut place) = (source.below(total), 0);
-        let mut step = self.sums.len().next_power_of_two();
-        while step > 0 {
-            if let Some(sum) = self.sums.get(place + step - 1).map(|sum| sum.load(Ordering::Relaxed))
-                && sum <= ticket
-            {
-                ticket -= sum;
-                place += step;
-            }
-            step /= 2;
-        }
         // Beyond the last one is who saw another total than sums.
-        place.min(self.seats.len() - 1)
+        self.sums.find(source.below(total)).min(self.seats.len() - 1)
     }
 }
 

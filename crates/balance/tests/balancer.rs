@@ -308,6 +308,53 @@ fn a_bounded_load_moves_on() {
     assert!(most <= 15, "at most 1.5 times the average of 10, got {most}");
 }
 
+/// Twenty requests with one key, none of which ends: servers as HAProxy 3.5-dev5 chooses them, by the order in which they are looked at
+/// for that key.
+#[test]
+fn a_bounded_load_moves_on_as_in_the_reference() {
+    let cases = [
+        (110, [1, 1, 1, 1], "acbd", "acbdbcadbcabcadbcadb"),
+        (125, [1, 1, 1, 1], "acbd", "acbdcabbacbcabcabcad"),
+        (150, [1, 1, 1, 1], "acbd", "acbbaccabcabaccabcab"),
+        (200, [1, 1, 1, 1], "acbd", "acbacacacacacacacaca"),
+        (300, [1, 1, 1, 1], "acbd", "acaacaaacaaacaaacaaa"),
+        (110, [1, 2, 3, 4], "adbc", "addbdbdccddbcdbdcadc"),
+        (125, [1, 2, 3, 4], "adbc", "addbddbcddbcddbaddbc"),
+        (150, [1, 2, 3, 4], "adbc", "addddbdbdbddaddbdbda"),
+        (200, [1, 2, 3, 4], "adbc", "addddddddaddddadddda"),
+        (300, [1, 2, 3, 4], "adbc", "adddddaddadddaddadda"),
+    ];
+    let none = Full(vec![]);
+    for (balance_factor, weights, order, want) in cases {
+        let new = |balance_factor, preserve_affinity| {
+            let algorithm = Algorithm::Consistent;
+            let settings = Settings { algorithm, balance_factor, preserve_affinity, ..Settings::default() };
+            Balancer::new(settings, &specs(&weights))
+        };
+        let name = |s: ServerIndex| char::from(b'a' + s.0 as u8);
+        // A key for which they are in that order: each is passed over when it is full.
+        let passed = new(0, PreserveAffinity::MaxConn);
+        let key = (0..100_000u32).map(|n| n.wrapping_mul(2_654_435_761)).find(|&key| {
+            let mut full = vec![];
+            order.chars().all(|wanted| {
+                let next = passed.pick(&mut View::default(), Some(key), &cx(&Full(full.clone()))).unwrap();
+                full.push(next.0);
+                name(next) == wanted
+            })
+        });
+        let bounded = new(balance_factor, PreserveAffinity::Always);
+        let (b, mut view, key) = (bounded, View::default(), key.expect("a key"));
+        let got: String = (0..20)
+            .map(|_| {
+                let server = b.pick(&mut view, Some(key), &cx(&none)).unwrap();
+                b.conn_started(server);
+                name(server)
+            })
+            .collect();
+        assert_eq!(got, want, "hash-balance-factor {balance_factor}, weights {weights:?}");
+    }
+}
+
 #[test]
 fn affinity_may_end_at_maxconn() {
     let settings = Settings {
