@@ -6,9 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use support::{Conn, Io, Proxy, Setup, each_driver, eventually, program};
+use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, nobody, ok, program, reference};
 use thalweg_runtime::net::Md5Key;
 
 /// Whether the kernel speaks MPTCP.
@@ -153,4 +153,86 @@ fn the_packet_that_began_a_connection_is_kept() {
     if let Some(reference) = support::reference() {
         check("epoll", Some(&reference));
     }
+}
+
+/// A server that resets each connection after its request.
+fn resets() -> Server {
+    Server::start(|mut conn, _| {
+        _ = conn.try_until(b"\r\n\r\n");
+        conn.reset_when_dropped();
+    })
+}
+
+/// A SOCKS4 proxy that says no.
+fn denies() -> Server {
+    Server::start(|mut conn, _| {
+        _ = conn.try_exactly(9);
+        _ = conn.try_send([0, 91, 0, 0, 0, 0, 0, 0]);
+        conn.ended();
+    })
+}
+
+/// Numbers, names and messages are those of HAProxy 3.5-dev5: whatever its manual says, it has 47 for `EREFUSED`.
+#[test]
+fn why_a_server_was_not_reached_is_told() {
+    let (well, resets, denies) = (Server::http(|_| ok("x")), resets(), denies());
+    let cases = [
+        (nobody().to_string(), "SC 503 47 EREFUSED ECONNREFUSED returned by OS"),
+        (
+            format!("{} socks4 {}", nobody(), denies.addr),
+            "SC 503 41 SOCKS4_DENY SOCKS4 Proxy deny the request",
+        ),
+        (resets.addr.to_string(), "SH 502 48 ERESET ECONNRESET returned by OS"),
+        // No address of this machine (RFC 5737).
+        (format!("{} source 198.51.100.99", well.addr), "SC 503 8 CANT_BIND Can't bind to source address"),
+        (
+            format!("{} source 198.51.100.99:2000-2001", well.addr),
+            "SC 503 8 CANT_BIND Can't bind to source address",
+        ),
+    ];
+    let play = |io, program: Option<&Path>| {
+        for (server, expected) in &cases {
+            let text = format!(
+                "listen fe\nbind <@fe>\nretries 0\nlog-format \"%ts %ST %[bc_err] %[bc_err_name] %[bc_err_str]\"\n\
+                 server s {server}\n"
+            );
+            let setup = Setup::http(&text);
+            let proxy = match program {
+                None => setup.start(io),
+                Some(program) => setup.program(program).start(io),
+            };
+            proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+            let line = std::iter::repeat_with(|| proxy.log())
+                .find(|line| !line.starts_with("Cannot bind "))
+                .unwrap();
+            assert_eq!(line, *expected, "{server}, over {io}, {program:?}");
+        }
+    };
+    each_driver(|io| play(io, None));
+    if let Some(reference) = reference() {
+        play("epoll", Some(&reference));
+    }
+}
+
+/// The moment that a server gets before it is tried again does not make an address come into being: sixty would take a minute.
+#[test]
+fn without_an_address_to_connect_from_nothing_is_waited_for() {
+    let server = Server::http(|_| ok("x"));
+    each_driver(|io| {
+        let text = format!(
+            "listen fe\nbind <@fe>\nretries 60\ntimeout connect 10s\nserver s {0} source 198.51.100.99\n\
+             listen checked\nbind <@checked>\noption log-health-checks\nserver c {0} source 198.51.100.99 check\n",
+            server.addr
+        );
+        let proxy = Setup::http(&text).start(io);
+        let line = eventually("a check fails", || {
+            Some(proxy.log()).filter(|line| line.starts_with("Health check for server checked/c failed"))
+        });
+        let words = "info: \"Can't bind to source address (Cannot assign requested address)\"";
+        assert!(line.contains(words), "{line}");
+        let began = Instant::now();
+        let response = proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        assert_eq!(response.status, 503, "over {io}");
+        assert!(began.elapsed() < Duration::from_secs(30), "over {io}");
+    });
 }

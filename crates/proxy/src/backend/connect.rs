@@ -16,7 +16,7 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
 use thalweg_runtime::pool;
 use thalweg_runtime::timer::{self, timeout_at};
-use thalweg_sample::facts::{Endpoint, Session, StreamFacts, TlsFacts};
+use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts};
 use thalweg_tls::engine::SentEarly;
 use thalweg_tls::server::ServerContext;
 
@@ -416,7 +416,7 @@ impl<'a> Target<'a> {
         match &opened {
             Ok(_) => observe(self.worker, self.proxy.id, self.server, Seen::Connected),
             // What this process lacks says nothing of a server.
-            Err(ConnectError::Resource(_) | ConnectError::NoSeat) => {}
+            Err(ConnectError::Resource(_) | ConnectError::NoSource(_) | ConnectError::NoSeat) => {}
             Err(error) => observe_failure(self.worker, self.proxy, self.server, Seen::from(error)),
         }
         opened
@@ -452,7 +452,7 @@ impl<'a> Target<'a> {
         timeout_ms: Option<u64>,
         early: Box<[u8]>,
     ) -> Result<(Transport, (Endpoint, Endpoint)), ConnectError> {
-        let Some(addr) = &self.addr else { return Err(ConnectError::Refused(0)) };
+        let Some(addr) = &self.addr else { return Err(ConnectError::Refused(ConnError::SOCK_ERR)) };
         let options = self.options();
         let deadline = timeout_ms.map(timer::deadline_in);
         let via = self.server.rare().socks4.map(SockAddr::from);
@@ -561,12 +561,16 @@ impl<'a> Target<'a> {
 
 /// Has a SOCKS4 proxy connect to a server.
 async fn ask_proxy(stream: &mut Stream, to: &SockAddr, deadline: Option<u64>) -> Result<(), ConnectError> {
-    let to = to.to_std().ok_or(ConnectError::Refused(libc_codes::EINVAL))?;
+    let to = to.to_std().ok_or(ConnectError::Refused(ConnError::SOCK_ERR))?;
     socks::connect(stream, to, deadline).await.map_err(|error| match error {
         SocksError::Timeout => ConnectError::Timeout,
+        SocksError::Io(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            ConnectError::Refused(ConnError::SOCKS4_ABORT)
+        }
         SocksError::Io(error) => ConnectError::of(&error),
-        SocksError::Ended | SocksError::Denied => ConnectError::Refused(libc_codes::ECONNREFUSED),
-        SocksError::Address => ConnectError::Refused(libc_codes::EINVAL),
+        SocksError::Ended => ConnectError::Refused(ConnError::SOCKS4_ABORT),
+        SocksError::Denied => ConnectError::Refused(ConnError::SOCKS4_DENY),
+        SocksError::Address => ConnectError::Refused(ConnError::SOCK_ERR),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use thalweg_runtime::net::SourceError;
 use thalweg_sample::facts::ConnError;
 
 /// Why no connection could be made.
@@ -9,9 +10,11 @@ use thalweg_sample::facts::ConnError;
 pub enum ConnectError {
     /// `timeout connect` passed.
     Timeout,
-    /// The server, or the network on the way to it, refused.
-    Refused(i32),
-    /// This process has no descriptor, memory or source port left.
+    /// The server, or the network on the way to it, refused; the number of `bc_err`.
+    Refused(ConnError),
+    /// There is no such address to connect from, or none of its ports is free; the number of `bc_err`.
+    NoSource(ConnError),
+    /// This process has no descriptor, memory or port left.
     Resource(i32),
     /// The server has as many connections as it may, and none of them is idle (`strict-maxconn`).
     NoSeat,
@@ -23,6 +26,14 @@ pub enum ConnectError {
 
 impl ConnectError {
     pub(super) fn of(error: &io::Error) -> ConnectError {
+        if let Some(source) = SourceError::of(error) {
+            let has_no_port = source.is_for_ports();
+            return ConnectError::NoSource(if has_no_port {
+                ConnError::FREE_PORTS
+            } else {
+                ConnError::CANT_BIND
+            });
+        }
         match error.raw_os_error().unwrap_or(0) {
             code @ (libc_codes::EMFILE
             | libc_codes::ENFILE
@@ -33,7 +44,25 @@ impl ConnectError {
             | libc_codes::EACCES
             | libc_codes::EPERM) => ConnectError::Resource(code),
             libc_codes::ETIMEDOUT => ConnectError::Timeout,
-            code => ConnectError::Refused(code),
+            libc_codes::ECONNREFUSED => ConnectError::Refused(ConnError::EREFUSED),
+            libc_codes::ECONNRESET => ConnectError::Refused(ConnError::ERESET),
+            _ => ConnectError::Refused(ConnError::SOCK_ERR),
+        }
+    }
+
+    /// The number of `bc_err`.
+    pub fn number(&self) -> ConnError {
+        match *self {
+            ConnectError::Refused(number) | ConnectError::NoSource(number) => number,
+            ConnectError::Handshake(number) | ConnectError::HandshakeWithRequest(number) => number,
+            ConnectError::Resource(libc_codes::EMFILE) => ConnError::PROC_FDLIM,
+            ConnectError::Resource(libc_codes::ENFILE) => ConnError::SYS_FDLIM,
+            ConnectError::Resource(libc_codes::ENOMEM | libc_codes::ENOBUFS) => ConnError::SYS_MEMLIM,
+            ConnectError::Resource(libc_codes::EADDRNOTAVAIL | libc_codes::EADDRINUSE) => {
+                ConnError::ADDR_INUSE
+            }
+            ConnectError::Resource(_) => ConnError::SOCK_ERR,
+            ConnectError::Timeout | ConnectError::NoSeat => ConnError::default(),
         }
     }
 }
@@ -48,6 +77,7 @@ pub mod libc_codes {
     pub const EMFILE: i32 = 24;
     pub const EADDRINUSE: i32 = 98;
     pub const EADDRNOTAVAIL: i32 = 99;
+    pub const ECONNRESET: i32 = 104;
     pub const ENOBUFS: i32 = 105;
     pub const ETIMEDOUT: i32 = 110;
     pub const ECONNREFUSED: i32 = 111;

@@ -14,6 +14,7 @@ use thalweg_balance::ServerIndex;
 use thalweg_config::model::{LogStep, Proxy, ProxyId, Server, ServerId, SourceMode};
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{clock, timer};
+use thalweg_sample::facts::ConnError;
 use thalweg_sample::fetch::http::header_address;
 use thalweg_tls::engine::SentEarly;
 
@@ -202,7 +203,9 @@ impl<'a> Attempts<'a> {
                 if !may_retry || !assign::pays_retry(stream.worker, self.be) {
                     return Err(stream.stop(cause));
                 }
-                self.retry(stream, false, may_wait && error != ConnectError::Timeout);
+                // A server that is starting gets a moment; what is wrong here stays wrong.
+                let gets_a_moment = !matches!(error, ConnectError::Timeout | ConnectError::NoSource(_));
+                self.retry(stream, false, may_wait && gets_a_moment);
             }
         }
         Ok(())
@@ -256,6 +259,7 @@ impl<'a> Attempts<'a> {
         let server = lease.server();
         self.failed = Some(Failed { server, connected, delay });
         let facts = &mut stream.state.facts;
+        facts.bc_error = ConnError::default();
         facts.retries += 1;
         if !stream.state.cookie.forced
             && assign::may_redispatch(
@@ -497,12 +501,12 @@ async fn opened<'a>(
         Poll::Pending
     })
     .await;
-    if let Opened::Done(Err(ConnectError::Handshake(number) | ConnectError::HandshakeWithRequest(number))) =
-        &opened
-    {
+    if let Opened::Done(Err(error)) = &opened {
         // What fetches and logs tell of it.
-        stream.state.facts.bc_error = *number;
-        stream.state.facts.bc_tls = target.failure();
+        stream.state.facts.bc_error = error.number();
+        if matches!(error, ConnectError::Handshake(_) | ConnectError::HandshakeWithRequest(_)) {
+            stream.state.facts.bc_tls = target.failure();
+        }
     }
     match opened {
         // Nobody is there, and nothing was said that another attempt, or this one, could deliver.

@@ -502,7 +502,7 @@ impl From<&ConnectError> for Cause {
     fn from(error: &ConnectError) -> Cause {
         match error {
             ConnectError::Timeout => Cause::ConnectTimeout,
-            ConnectError::Refused(_) => Cause::ServerRefused,
+            ConnectError::Refused(_) | ConnectError::NoSource(_) => Cause::ServerRefused,
             ConnectError::Resource(_) => Cause::NoSocket,
             ConnectError::NoSeat => Cause::NoSeat,
             ConnectError::Handshake(_) => Cause::NoServerTls,

@@ -17,6 +17,7 @@ use thalweg_rules::{Kind, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, TransferMode};
 use thalweg_runtime::timer;
+use thalweg_sample::facts::ConnError;
 
 use super::answer::Answer;
 use super::attempt::{Engaged, note_stream};
@@ -617,6 +618,7 @@ fn head_failed<'a>(
     mut replay: Replay,
 ) -> Exchanged<'a> {
     let nothing_came = conn.port.input.is_none();
+    let was_reset = matches!(end, HeadEnd::ServerReset) && !conn.port.line.is_framed();
     let passed_on = reset_to_pass_on(http, conn, &end);
     let cause = match end {
         HeadEnd::Received | HeadEnd::Overtaken => return Exchanged::Failed(Stop::Ended(After::Drop)),
@@ -652,6 +654,9 @@ fn head_failed<'a>(
         }
         HeadEnd::NoBuffer => Cause::NoBuffer,
     };
+    if was_reset {
+        http.state.facts.bc_error = ConnError::ERESET;
+    }
     finish::note_failed_server_tls(http, &conn.port);
     match cause {
         Cause::BadResponse | Cause::ResponseHeadCut => {

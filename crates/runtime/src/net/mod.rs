@@ -22,5 +22,5 @@ pub use listener::Listener;
 pub use options::{ConnectOptions, Keepalive, ListenOptions, Md5Key, TcpInfo};
 pub use port::{LetGo, Port};
 pub use socket_id::SocketId;
-pub use stream::{Departure, Stream};
+pub use stream::{Departure, SourceError, Stream};
 pub use transfer::{Transfer, TransferMode};

@@ -561,10 +561,44 @@ fn prepare(fd: RawFd, address: &SockAddr, opts: &ConnectOptions) -> io::Result<(
         set::interface(fd, name)?;
     }
     if let Some(source) = &opts.source {
-        bind_source(fd, source, opts)?;
+        bind_source(fd, source, opts).map_err(SourceError::wrap)?;
     }
     Ok(())
 }
+
+/// The address that a connection was to come from is none of this machine's, or none of its ports is free: why
+/// [`Stream::connect`] failed before it began. An [`io::Error`] has it inside.
+#[derive(Debug)]
+pub struct SourceError(io::Error);
+
+impl SourceError {
+    fn wrap(error: io::Error) -> io::Error {
+        io::Error::new(error.kind(), SourceError(error))
+    }
+
+    /// What is inside of `error`, if that is one.
+    pub fn of(error: &io::Error) -> Option<&SourceError> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// Whether its ports are all in use.
+    pub fn is_for_ports(&self) -> bool {
+        self.0.raw_os_error() == Some(libc::EADDRINUSE)
+    }
+
+    /// The system's error.
+    pub fn system(&self) -> &io::Error {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for SourceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot bind to the source address: {}", self.0)
+    }
+}
+
+impl std::error::Error for SourceError {}
 
 fn bind_source(fd: RawFd, source: &SockAddr, opts: &ConnectOptions) -> io::Result<()> {
     /// `IP_BIND_ADDRESS_NO_PORT`: the port is chosen when the destination is known.

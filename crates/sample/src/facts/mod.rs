@@ -65,12 +65,35 @@ impl Endpoint {
     }
 }
 
-/// Why a connection failed: what `fc_err`, `fc_err_name` and `fc_err_str` report. The numbers are those of the
-/// manual's table of connection errors.
+/// Why a connection failed: what `fc_err`, `fc_err_name` and `fc_err_str` report. The numbers are those that the
+/// reference has: its manual's table of connection errors, and one more from 45 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnError(pub u8);
 
 impl ConnError {
+    /// The process has no descriptor left.
+    pub const PROC_FDLIM: ConnError = ConnError(2);
+    /// The system has none left.
+    pub const SYS_FDLIM: ConnError = ConnError(3);
+    /// The system has no memory for it.
+    pub const SYS_MEMLIM: ConnError = ConnError(4);
+    /// No connection was begun, for another reason.
+    pub const SOCK_ERR: ConnError = ConnError(6);
+    /// The address to connect from is none of this machine's.
+    pub const CANT_BIND: ConnError = ConnError(8);
+    /// It has no free port.
+    pub const FREE_PORTS: ConnError = ConnError(9);
+    /// The system found no free port.
+    pub const ADDR_INUSE: ConnError = ConnError(10);
+    /// The proxy on the way said no.
+    pub const SOCKS4_DENY: ConnError = ConnError(41);
+    /// The proxy on the way ended the connection in place of an answer.
+    pub const SOCKS4_ABORT: ConnError = ConnError(42);
+    /// Nobody listens there.
+    pub const EREFUSED: ConnError = ConnError(47);
+    /// The other end reset the connection.
+    pub const ERESET: ConnError = ConnError(48);
+
     /// A peer broke the rules of TLS after the handshake, or said that we did.
     pub const SSL_FATAL: ConnError = ConnError(43);
 }

@@ -14,8 +14,8 @@ use crate::value::{Sample, Text, Type, Value};
 
 use ArgKind::Str;
 
-/// What can go wrong with a connection: the name and the message of each number (manual, `fc_err_str`).
-pub static CONNECTION_ERRORS: [(&str, &str); 57] = [
+/// What can go wrong with a connection: the name and the message of each number (manual, `fc_err_str`; numbers are the program's).
+pub static CONNECTION_ERRORS: [(&str, &str); 58] = [
     ("", "Success"),
     ("CONF_FDLIM", "Reached configured maxconn value"),
     ("PROC_FDLIM", "Too many sockets on the process"),
@@ -61,6 +61,8 @@ pub static CONNECTION_ERRORS: [(&str, &str); 57] = [
     ("SOCKS4_ABORT", "SOCKS4 Proxy handshake aborted by server"),
     ("SSL_FATAL", "SSL fatal error"),
     ("REVERSE", "Reverse connect failure"),
+    // 3.5-dev5 has a number here that its manual does not know.
+    ("", "Unknown error"),
     ("POLLERR", "Poller reported POLLERR"),
     ("EREFUSED", "ECONNREFUSED returned by OS"),
     ("ERESET", "ECONNRESET returned by OS"),

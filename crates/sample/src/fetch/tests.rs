@@ -257,7 +257,7 @@ fn connections_and_names() {
     rig.stream.server = Some(ServerId { proxy: ProxyId(1), index: 0 });
     rig.stream.bc_src = crate::Endpoint::Inet(([10, 0, 0, 1], 5000).into());
     rig.stream.bc_dst = crate::Endpoint::Inet(([10, 0, 0, 2], 8000).into());
-    rig.stream.bc_error = crate::facts::ConnError(46);
+    rig.stream.bc_error = crate::facts::ConnError::EREFUSED;
     rig.stream.bc_socket = 4;
     rig.stream.fs = crate::facts::MuxStream { id: 3, reset: Some(8) };
     rig.stream.bs = crate::facts::MuxStream { id: 5, reset: None };
@@ -330,7 +330,7 @@ fn connections_and_names() {
         bs.rst_code => -
         bc_dst => 10.0.0.2
         bc_dst_port => 8000
-        bc_err => 46
+        bc_err => 47
         bc_err_name => EREFUSED
         bc_err_str => ECONNREFUSED returned by OS
         bc_glitches => 0

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use thalweg_check::{Connect, Conversation, Next, Program, Protocol, Verdict};
 use thalweg_config::model::{Proxy, ProxyHeader, Server, ServerAddr};
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
+use thalweg_runtime::net::{ConnectOptions, SockAddr, SourceError, Stream};
 use thalweg_runtime::timer::timeout_at;
 use thalweg_runtime::{clock, pool};
 
 use super::super::connect::local_address;
+use super::super::connect_error::ConnectError;
 use super::super::identity::Identity;
 use super::super::introduction;
 use super::super::seats::Seat;
@@ -361,9 +362,12 @@ fn socks_words(error: &SocksError) -> String {
 
 /// The system's error as the reference words it: `ECONNREFUSED returned by OS (Connection refused)`.
 fn system_words(error: &io::Error) -> String {
+    if let Some(source) = SourceError::of(error) {
+        let what = ConnectError::of(error).number().message();
+        return format!("{what} ({})", strerror(source.system()));
+    }
     let Some(code) = error.raw_os_error() else { return error.to_string() };
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
+    let text = strerror(error);
     let name = match code {
         11 => "EAGAIN",
         13 => "EACCES",
@@ -388,4 +392,9 @@ fn system_words(error: &io::Error) -> String {
         _ => return format!("errno={code} returned by OS ({text})"),
     };
     format!("{name} returned by OS ({text})")
+}
+
+/// What the system says of an error.
+fn strerror(error: &io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().into()
 }
