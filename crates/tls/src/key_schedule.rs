@@ -1,65 +1,89 @@
-//! The hashing of TLS 1.3's key schedule (RFC 8446 section 7.1), with one state of HMAC for each secret.
+//! The hashing of TLS 1.3's key schedule (RFC 8446 section 7.1, HKDF: RFC 5869), with one state of HMAC for each secret.
 //!
-//! The library begins HMAC anew for each value that it derives from a secret, which costs two blocks of the hash. A handshake
-//! derives some thirty, and where the CPU has no instructions for SHA-384 hashing is a third of it. What a handshake without a
-//! shared key derives first, from nothing at all, is always the same and is kept.
+//! The library begins HMAC anew for each value that it derives from a secret, which costs two blocks of the hash, and wipes
+//! what it copied octet by octet. A handshake derives some thirty, and where the CPU has no instructions for SHA-384 hashing
+//! is a third of it. What a handshake without a shared key derives first, from nothing at all, is always the same and is kept.
 
 use std::sync::LazyLock;
 
 use aws_lc_rs::{digest, hmac};
-use rustls::crypto::hmac::{Hmac, Key, Tag};
-use rustls::crypto::tls13::{self, HkdfExpander, HkdfUsingHmac, OkmBlock, OutputLengthError};
+use rustls::crypto::hmac::Tag;
+use rustls::crypto::tls13::{self, HkdfExpander, OkmBlock, OutputLengthError};
 use rustls::{CipherSuiteCommon, SupportedCipherSuite, Tls13CipherSuite};
 
 use crate::options::ciphers;
 
-/// HMAC with a hash.
-struct Hash(hmac::Algorithm);
+/// HKDF with a hash.
+struct Hkdf {
+    algorithm: hmac::Algorithm,
+    early: &'static LazyLock<Early>,
+}
 
-/// HMAC with a secret: its state after the secret's block, which each value begins with.
-struct Keyed(hmac::Key);
+static EARLY_SHA256: LazyLock<Early> = LazyLock::new(|| Early::new(&HKDF_SHA256));
+static EARLY_SHA384: LazyLock<Early> = LazyLock::new(|| Early::new(&HKDF_SHA384));
+static HKDF_SHA256: Hkdf = Hkdf { algorithm: hmac::HMAC_SHA256, early: &EARLY_SHA256 };
+static HKDF_SHA384: Hkdf = Hkdf { algorithm: hmac::HMAC_SHA384, early: &EARLY_SHA384 };
 
-impl Hmac for Hash {
-    fn with_key(&self, key: &[u8]) -> Box<dyn Key> {
-        Box::new(Keyed(hmac::Key::new(self.0, key)))
+/// More than any hash's output.
+const ZEROS: [u8; OkmBlock::MAX_LEN] = [0; OkmBlock::MAX_LEN];
+
+impl Hkdf {
+    /// As many zeros as the hash has octets.
+    fn zeros(&self) -> &'static [u8] {
+        &ZEROS[..self.algorithm.digest_algorithm().output_len]
     }
 
-    fn hash_output_len(&self) -> usize {
-        self.0.digest_algorithm().output_len
+    fn key(&self, secret: &[u8]) -> hmac::Key {
+        hmac::Key::new(self.algorithm, secret)
+    }
+
+    fn extract(&self, salt: Option<&[u8]>, secret: &[u8]) -> Secret {
+        let salt = self.key(salt.unwrap_or(self.zeros()));
+        Secret(self.key(hmac::sign(&salt, secret).as_ref()))
     }
 }
 
-impl Key for Keyed {
-    fn sign_concat(&self, first: &[u8], middle: &[&[u8]], last: &[u8]) -> Tag {
+/// A secret that others are derived from: HMAC's state after the secret's block, which each of them begins with.
+struct Secret(hmac::Key);
+
+impl Secret {
+    /// A block of output: HMAC of the block before it, what it is for, and its number.
+    fn block(&self, before: &[u8], info: &[&[u8]], number: u8) -> hmac::Tag {
         let mut context = hmac::Context::with_key(&self.0);
-        context.update(first);
-        middle.iter().for_each(|part| context.update(part));
-        context.update(last);
-        Tag::new(context.sign().as_ref())
+        context.update(before);
+        info.iter().for_each(|part| context.update(part));
+        context.update(&[number]);
+        context.sign()
+    }
+}
+
+impl HkdfExpander for Secret {
+    fn expand_slice(&self, info: &[&[u8]], output: &mut [u8]) -> Result<(), OutputLengthError> {
+        let length = self.hash_len();
+        if output.len() > 255 * length {
+            return Err(OutputLengthError);
+        }
+        let mut before = None::<hmac::Tag>;
+        for (part, number) in output.chunks_mut(length).zip(1..=u8::MAX) {
+            let block = self.block(before.as_ref().map_or(&[], hmac::Tag::as_ref), info, number);
+            part.copy_from_slice(&block.as_ref()[..part.len()]);
+            before = Some(block);
+        }
+        Ok(())
     }
 
-    fn tag_len(&self) -> usize {
+    fn expand_block(&self, info: &[&[u8]]) -> OkmBlock {
+        OkmBlock::new(self.block(&[], info, 1).as_ref())
+    }
+
+    fn hash_len(&self) -> usize {
         self.0.algorithm().digest_algorithm().output_len
     }
 }
 
-static SHA256: Hash = Hash(hmac::HMAC_SHA256);
-static SHA384: Hash = Hash(hmac::HMAC_SHA384);
-
-/// HKDF with a hash.
-struct Hkdf {
-    hmac: HkdfUsingHmac<'static>,
-    early: &'static LazyLock<Early>,
-}
-
-static EARLY_SHA256: LazyLock<Early> = LazyLock::new(|| Early::new(&SHA256, &digest::SHA256));
-static EARLY_SHA384: LazyLock<Early> = LazyLock::new(|| Early::new(&SHA384, &digest::SHA384));
-static HKDF_SHA256: Hkdf = Hkdf { hmac: HkdfUsingHmac(&SHA256), early: &EARLY_SHA256 };
-static HKDF_SHA384: Hkdf = Hkdf { hmac: HkdfUsingHmac(&SHA384), early: &EARLY_SHA384 };
-
 /// The early secret of a handshake without a shared key, and what the next secret is made of.
 struct Early {
-    secret: Box<dyn HkdfExpander>,
+    secret: Secret,
     /// The `HkdfLabel` of "derived" and the hash of no messages.
     label: Vec<u8>,
     /// What is derived from the secret with it.
@@ -67,10 +91,11 @@ struct Early {
 }
 
 impl Early {
-    fn new(hash: &'static Hash, algorithm: &'static digest::Algorithm) -> Early {
-        let secret = tls13::Hkdf::extract_from_zero_ikm(&HkdfUsingHmac(hash), None);
-        let of_nothing = digest::digest(algorithm, b"");
+    fn new(hkdf: &Hkdf) -> Early {
+        let algorithm = hkdf.algorithm.digest_algorithm();
+        let secret = hkdf.extract(None, hkdf.zeros());
         let length = algorithm.output_len as u8;
+        let of_nothing = digest::digest(algorithm, b"");
         let label = [&[0, length, 13][..], b"tls13 derived", &[length], of_nothing.as_ref()].concat();
         let derived = secret.expand_block(&[&label]);
         Early { secret, label, derived }
@@ -107,25 +132,23 @@ impl HkdfExpander for &'static Early {
 
 impl tls13::Hkdf for Hkdf {
     fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
-        match salt {
-            None => {
-                let early: &'static Early = self.early;
-                Box::new(early)
-            }
-            salt => self.hmac.extract_from_zero_ikm(salt),
+        if salt.is_some() {
+            return Box::new(self.extract(salt, self.zeros()));
         }
+        let early: &'static Early = self.early;
+        Box::new(early)
     }
 
     fn extract_from_secret(&self, salt: Option<&[u8]>, secret: &[u8]) -> Box<dyn HkdfExpander> {
-        self.hmac.extract_from_secret(salt, secret)
+        Box::new(self.extract(salt, secret))
     }
 
     fn expander_for_okm(&self, okm: &OkmBlock) -> Box<dyn HkdfExpander> {
-        self.hmac.expander_for_okm(okm)
+        Box::new(Secret(self.key(okm.as_ref())))
     }
 
     fn hmac_sign(&self, key: &OkmBlock, message: &[u8]) -> Tag {
-        self.hmac.hmac_sign(key, message)
+        Tag::new(hmac::sign(&self.key(key.as_ref()), message).as_ref())
     }
 }
 
@@ -199,7 +222,12 @@ mod tests {
                         assert_eq!(theirs.as_ref(), ours.as_ref(), "{parts:?}");
                     }
                 }
-                for length in [0, 1, 12, 32, length, length + 1, 500] {
+                for hkdf in both {
+                    let secret = hkdf.extract_from_secret(salt, b"secret");
+                    assert_eq!(secret.hash_len(), length);
+                    assert!(secret.expand_slice(&[b"x"], &mut vec![0; 255 * length + 1]).is_err());
+                }
+                for length in [0, 1, 12, 32, length, length + 1, 500, 255 * length] {
                     let [theirs, ours] = derive(length);
                     assert_eq!(theirs, ours, "{length} bytes");
                 }
