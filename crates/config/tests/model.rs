@@ -49,8 +49,8 @@ fn process_settings() {
     check("busy-polling|no busy-polling", |g| !g.busy_polling);
     check("no strict-limits", |g| !g.strict_limits);
     check("strict-limits", |g| g.strict_limits);
-    check("hard-stop-after 30s|close-spread-time 1m", |g| {
-        (g.hard_stop_after_ms, g.close_spread_time_ms) == (Some(30_000), Some(60_000))
+    check("hard-stop-after 30s|close-spread-time 1m|grace 10s", |g| {
+        (g.hard_stop_after_ms, g.close_spread_time_ms, g.grace_ms) == (Some(30_000), Some(60_000), 10_000)
     });
     check("node a|description b c|localpeer d|log-tag t", |g| {
         g.node.as_deref() == Some("a")

@@ -231,6 +231,8 @@ pub struct Live {
     /// Connections per thread, to hand new ones to the least busy.
     pub thread_load: Box<[AtomicU32]>,
     stopping: AtomicU8,
+    /// A soft stop was asked for; `grace` is waited for before it begins, or was.
+    stop_is_announced: AtomicBool,
     /// When the stop began, by the clock of the loop; 0: it did not.
     stopping_since_ms: AtomicU64,
     /// Threads that no longer accept, during a soft stop.
@@ -514,6 +516,7 @@ impl Live {
             boot_ms: AtomicU32::new(0),
             thread_load: (0..nbthread).map(|_| AtomicU32::new(0)).collect(),
             stopping: AtomicU8::new(0),
+            stop_is_announced: AtomicBool::new(false),
             stopping_since_ms: AtomicU64::new(0),
             stopped_threads: AtomicU32::new(0),
             handle: OnceLock::new(),
@@ -658,6 +661,16 @@ impl Live {
     #[inline]
     pub fn stopping(&self) -> Stopping {
         Stopping::of_number(self.stopping.load(Ordering::Relaxed))
+    }
+
+    /// Tells those who ask that a soft stop will begin (`grace`). Nothing else changes before it does.
+    pub fn announce_stop(&self) {
+        self.stop_is_announced.store(true, Ordering::Relaxed);
+    }
+
+    /// What operators and rules hear: whether the process is on its way out, or will be when `grace` is over.
+    pub fn says_it_stops(&self) -> bool {
+        self.stopping() != Stopping::No || self.stop_is_announced.load(Ordering::Relaxed)
     }
 
     /// When the stop began, in milliseconds of the loop's clock; 0 before.

@@ -15,7 +15,6 @@ use thalweg_tls::live::TokenCertificate;
 
 use crate::counters::sum;
 use crate::instance::Instance;
-use crate::stopping::Stopping;
 use crate::worker::Worker;
 
 fn proxy(config: &Config, id: ProxyId) -> &model::Proxy {
@@ -268,7 +267,7 @@ impl World for Worker {
     }
 
     fn stopping(&self) -> bool {
-        self.instance.stopping() != Stopping::No
+        self.instance.says_it_stops()
     }
 
     fn is_local(&self, addr: IpAddr) -> bool {

@@ -1,7 +1,7 @@
 //! `show info`: figures of the process.
 
+use thalweg_proxy::Instance;
 use thalweg_proxy::counters::{Counters, ThreadCounters, peak, sum};
-use thalweg_proxy::{Instance, Stopping};
 use thalweg_runtime::{clock, memory, pool, profile};
 
 use crate::format::Value::{self, Str, U32, U64};
@@ -245,7 +245,7 @@ fn tls(instance: &Instance) -> Vec<Row> {
 fn work(instance: &Instance, around: &Around<'_>) -> Vec<Row> {
     let global = &instance.config.global;
     let idle = 100 - profile::mean_busy_percent().min(100);
-    let stopping = instance.stopping() != Stopping::No;
+    let stopping = instance.says_it_stops();
     let listeners = around.listeners;
     let current = instance.process_gate.current();
     let current_streams = current_streams(instance, around);

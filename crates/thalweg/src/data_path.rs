@@ -50,6 +50,11 @@ impl DataPath {
         thalweg_proxy::start_peers(sockets);
     }
 
+    /// Tells rules and operators that a soft stop will begin.
+    pub fn announce_stop(&self) {
+        self.0.announce_stop();
+    }
+
     /// Stops listening on every thread; the runtime stops when nothing is left to do.
     pub fn soft_stop(&self, handle: &Handle) {
         thalweg_proxy::soft_stop(&self.0, handle);

@@ -16,6 +16,7 @@ use crate::features::{self, Enabled};
 use crate::limits::{self, Demand};
 use crate::process::{Confinement, Privileges};
 use crate::program::{COMPATIBLE_BRANCH, COMPATIBLE_VERSION};
+use crate::signals::StopDelays;
 
 /// What came out of reading the configuration.
 pub struct Loaded {
@@ -37,7 +38,7 @@ pub struct Settings {
     /// `state-dir`
     pub state_dir: Option<Arc<str>>,
     pub pid_file: Option<PathBuf>,
-    pub hard_stop_after: Option<Duration>,
+    pub stop_delays: StopDelays,
     pub privileges: Privileges,
     pub demand: Demand,
     /// Sockets to listen on.
@@ -183,7 +184,10 @@ pub fn settings(config: &Config) -> Settings {
         strict_limits: global.strict_limits,
         state_dir: global.state_dir.clone(),
         pid_file: global.pidfile.clone(),
-        hard_stop_after: global.hard_stop_after_ms.map(Duration::from_millis),
+        stop_delays: StopDelays {
+            grace: Duration::from_millis(global.grace_ms),
+            hard_stop_after: global.hard_stop_after_ms.map(Duration::from_millis),
+        },
         privileges: Privileges {
             root: global.chroot.clone(),
             user: global.uid,

@@ -404,6 +404,11 @@ impl Control {
         self.0.data_path.serves_after(ms);
     }
 
+    /// Say that a soft stop will begin, to those who ask.
+    pub fn announce_stop(&self) {
+        self.0.data_path.announce_stop();
+    }
+
     /// Stop listening, finish what is in progress; then [`Running::run`] returns. One line for each proxy.
     pub fn soft_stop(&self) -> Vec<String> {
         crate::locked(&self.0.shared).drain(..).for_each(|socket| socket.port.retire());

@@ -2,7 +2,7 @@
 //!
 //! | Signal | Effect |
 //! |---|---|
-//! | SIGUSR1 | stop listening, finish what is in progress, leave with 0 |
+//! | SIGUSR1 | stop listening, finish what is in progress, leave with 0; after `grace` |
 //! | SIGTERM, SIGINT | leave now, and let the parent see the signal |
 //! | SIGTTOU, SIGTTIN | stop listening for a while; listen again |
 //! | SIGHUP | show the state of proxies and servers; without a master, reload in place |
@@ -44,25 +44,35 @@ pub fn ended_by() -> Option<Signal> {
     *locked(&ENDED_BY)
 }
 
-/// Starts the thread that waits for signals. `hard_stop_after` bounds a soft stop. `reloads`: it is
-/// this process that SIGHUP reloads, and not a master.
+/// When a soft stop begins and ends.
+#[derive(Clone, Copy, Debug)]
+pub struct StopDelays {
+    /// How long after SIGUSR1 it begins (`grace`); zero: at once.
+    pub grace: Duration,
+    /// How long it may take from there (`hard-stop-after`).
+    pub hard_stop_after: Option<Duration>,
+}
+
+/// Starts the thread that waits for signals. `reloads`: it is this process that SIGHUP reloads, and not a master.
 pub fn start(
     set: SignalSet,
     control: Control,
     mut reporter: Reporter,
-    hard_stop_after: Option<Duration>,
+    delays: StopDelays,
     reloads: bool,
 ) -> std::io::Result<()> {
     let serve = move || {
         thalweg_runtime::memory::keep();
+        let mut is_announced = false;
         loop {
             let Ok(signal) = set.wait() else { return };
             match signal {
+                Signal::User1 if delays.grace.is_zero() => soft_stop(&control, &mut reporter, delays),
+                // As in the reference, another signal hastens nothing.
+                Signal::User1 if is_announced => {}
                 Signal::User1 => {
-                    control.soft_stop().iter().for_each(|line| reporter.warning(line));
-                    if let Some(delay) = hard_stop_after {
-                        stop_later(control.clone(), reporter.clone(), delay);
-                    }
+                    is_announced = true;
+                    announce_stop(&control, &mut reporter, delays);
                 }
                 Signal::Terminate | Signal::Interrupt => {
                     *locked(&ENDED_BY) = Some(signal);
@@ -91,6 +101,32 @@ pub fn start(
         }
     };
     std::thread::Builder::new().name("signals".into()).stack_size(STACK_SIZE).spawn(serve).map(|_| ())
+}
+
+/// Stops listening, and lets what is in progress finish.
+fn soft_stop(control: &Control, reporter: &mut Reporter, delays: StopDelays) {
+    control.soft_stop().iter().for_each(|line| reporter.warning(line));
+    if let Some(delay) = delays.hard_stop_after {
+        stop_later(control.clone(), reporter.clone(), delay);
+    }
+}
+
+/// Begins a soft stop when `grace` is over. Until then rules know of it (`stopping`), so that who asks whether this process is
+/// there can be told no, and everybody is served as before.
+fn announce_stop(control: &Control, reporter: &mut Reporter, delays: StopDelays) {
+    control.announce_stop();
+    reporter.notice(&format!("Scheduling a soft-stop in {} ms.", delays.grace.as_millis()));
+    let thread = std::thread::Builder::new().name("grace".into()).stack_size(STACK_SIZE);
+    let (later, mut told) = (control.clone(), reporter.clone());
+    let begun = thread.spawn(move || {
+        std::thread::sleep(delays.grace);
+        told.notice("Grace period expired, proceeding with soft-stop now.");
+        soft_stop(&later, &mut told, delays);
+    });
+    // Without memory for a thread nobody would end the process.
+    if begun.is_err() {
+        soft_stop(control, reporter, delays);
+    }
 }
 
 /// Ends a soft stop that takes too long (`hard-stop-after`).

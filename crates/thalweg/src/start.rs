@@ -326,7 +326,7 @@ fn serve(
     }
     let mut heedless = reporter.heedless();
     heedless.verbosity.quiet |= null.is_some();
-    signals::start(blocked, running.control(), heedless, settings.hard_stop_after, worker.is_none())
+    signals::start(blocked, running.control(), heedless, settings.stop_delays, worker.is_none())
         .map_err(|error| fail(reporter, cannot("wait for signals", error)))?;
     if let (Some(worker), Some(cli)) = (worker.take(), running.master_cli()) {
         worker

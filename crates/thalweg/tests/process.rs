@@ -175,6 +175,52 @@ fn a_soft_stop_that_takes_too_long_says_whom_it_sends_away() {
     tell("Proxy held hard-stopped (1 remaining conns will be closed).");
 }
 
+/// `grace`: those who ask are told of the stop, everybody is served, and the stop comes by itself.
+#[test]
+fn a_soft_stop_waits_for_grace() {
+    for (grace, ends) in [("1h", false), ("1ms", true)] {
+        let directory = Directory::new("grace");
+        let [socket, cli] = ["s", "cli"].map(|name| directory.path(name));
+        let text = format!(
+            "global\n grace {grace}\n stats socket {}\ndefaults\n mode http\n timeout client 1h\nfrontend f\n bind unix@{}\n \
+             monitor-uri /check\n monitor fail if {{ stopping }}\n http-request return status 200\n",
+            cli.display(),
+            socket.display()
+        );
+        fs::write(directory.path("test.cfg"), text).unwrap();
+        let mut process = directory.start(&[]);
+        directory.wait_for("s");
+        eventually("the CLI answers", || UnixStream::connect(&cli).ok());
+        assert!(ask(&cli, "show info").contains("\nStopping: 0\n"));
+        process.signal(Signal::User1);
+        if !ends {
+            let get = |path: &str| {
+                let mut client = UnixStream::connect(&socket).unwrap();
+                client.write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+                let mut answer = [0; 12];
+                client.read_exact(&mut answer).unwrap();
+                String::from_utf8_lossy(&answer).into_owned()
+            };
+            eventually("who asks is told", || (get("/check") == "HTTP/1.1 503").then_some(()));
+            assert!(ask(&cli, "show info").contains("\nStopping: 1\n"));
+            // Others are served, and another signal hastens nothing.
+            process.signal(Signal::User1);
+            assert_eq!(get("/"), "HTTP/1.1 200");
+            process.signal(Signal::Terminate);
+            assert_eq!(process.end(), (None, Some(Signal::Terminate.number())));
+            continue;
+        }
+        assert_eq!(process.end(), (Some(0), None));
+        let errors = BufReader::new(process.0.stderr.take().unwrap());
+        let said: Vec<String> = errors.lines().map(Result::unwrap).collect();
+        let at =
+            |end: &str| said.iter().position(|line| line.contains(end)).unwrap_or_else(|| panic!("{said:?}"));
+        let scheduled = at("Scheduling a soft-stop in 1 ms.");
+        assert!(scheduled < at("Grace period expired, proceeding with soft-stop now."));
+        assert!(scheduled < at("Proxy f stopped"));
+    }
+}
+
 #[test]
 fn other_signals_do_not_end_the_process() {
     let directory = Directory::new("other");

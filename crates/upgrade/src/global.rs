@@ -17,9 +17,6 @@ pub fn line(work: &mut Work, line: &WrittenLine<'_>) -> Decision {
         "nosepoll" => Decision::gone("'nosepoll' has nothing to disable since 1.6"),
         "debug" => Decision::gone("'debug' was removed: -d on the command line does the same"),
         "tune.chksize" => Decision::gone("'tune.chksize' was removed: checks use tune.bufsize"),
-        "grace" => {
-            Decision::gone("'grace' was removed in 2.5: listeners close at once when the process stops")
-        }
         "tune.ssl.capture-cipherlist-size" => Decision::same(
             format!("tune.ssl.capture-buffer-size {}", rest(line, 1)),
             "'tune.ssl.capture-cipherlist-size' is called 'tune.ssl.capture-buffer-size' now",

@@ -66,6 +66,14 @@ fn lines_become_what_they_meant() {
     }
 }
 
+/// `grace` of proxies went with 2.5; the one of `global` came, and is something else.
+#[test]
+fn grace_of_the_process_stays() {
+    let text = b"global\n  grace 10s\n";
+    let upgraded = upgrade(text);
+    assert_eq!((&*upgraded.text, upgraded.changes.len()), (&text[..], 0));
+}
+
 #[test]
 fn what_cannot_be_told_is_left() {
     for line in [

@@ -309,7 +309,7 @@ pub(crate) fn log_tag(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-/// `hard-stop-after`, `close-spread-time`.
+/// `hard-stop-after`, `close-spread-time`, `grace`.
 pub(crate) fn stop_delay(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let name = line.text(0);
     pass_over(cx, line, 1, 1);
@@ -321,6 +321,7 @@ pub(crate) fn stop_delay(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     let global = &mut cx.config.global;
     match name {
         "hard-stop-after" => global.hard_stop_after_ms = Some(ms),
+        "grace" => global.grace_ms = ms,
         _ => global.close_spread_time_ms = Some(ms),
     }
     Ok(())

@@ -77,6 +77,8 @@ pub struct Global {
     pub description: Option<Arc<str>>,
     pub localpeer: Option<Arc<str>>,
     pub hard_stop_after_ms: Option<u64>,
+    /// `grace`: how long after SIGUSR1 a soft stop begins. Until then only `stopping` tells of it.
+    pub grace_ms: u64,
     /// `master-worker no-exit-on-failure`: the master outlives its workers, however they end.
     pub master_stays: bool,
     /// `mworker-max-reloads`: a worker that is still there after more reloads than this is told to leave at once.
@@ -328,6 +330,7 @@ impl Default for Global {
             description: None,
             localpeer: None,
             hard_stop_after_ms: None,
+            grace_ms: 0,
             master_stays: false,
             max_reloads: 50,
             close_spread_time_ms: None,

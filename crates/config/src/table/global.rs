@@ -44,7 +44,7 @@ pub static GLOBAL: &[Keyword<GlobalFn>] = &[
     works("fd-hard-limit", "Most files the process may ask for.", g::number),
     not_yet("force-cfg-parser-pause", "For developers.", why::DEBUG),
     works("gid", "Group the process runs as, by number.", g::uid_gid),
-    not_yet("grace", "Time during which listeners stay open after a soft stop.", why::GRACE),
+    works("grace", "Time between SIGUSR1 and the soft stop.", g::stop_delay),
     works("group", "Group the process runs as, by name.", g::user_group),
     works(
         "h1-accept-payload-with-any-method",

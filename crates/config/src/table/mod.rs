@@ -33,7 +33,6 @@ pub(crate) mod why {
     pub(crate) const FCGI: &str = "FastCGI is not built";
     pub(crate) const CACHE: &str = "the cache is not built";
     pub(crate) const SPOE: &str = "SPOE is not built";
-    pub(crate) const GRACE: &str = "a soft stop closes the listeners at once";
     pub(crate) const BUFFERS: &str = "all buffers have the same size, tune.bufsize";
     pub(crate) const MACHINERY: &str = "it tunes something this program does not have";
     pub(crate) const GLITCHES: &str = "protocol errors that are not fatal are not counted";
