@@ -12,6 +12,7 @@ mod complete;
 pub mod doors;
 pub mod help;
 pub mod json;
+pub mod machine;
 pub mod output;
 pub mod running;
 mod session;

@@ -1,6 +1,6 @@
 //! What a process does to itself: become a daemon, give up privileges, change its limits.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsRawFd;
@@ -98,6 +98,23 @@ pub fn enter_root(directory: &Path) -> io::Result<()> {
     // SAFETY: `path` is NUL-terminated and outlives the call.
     check(unsafe { libc::chroot(path.as_ptr()) })?;
     std::env::set_current_dir("/")
+}
+
+/// Makes an empty directory that has no name the root of the file system for this process: nobody else finds it, and nothing can be
+/// made in it.
+pub fn enter_empty_root() -> io::Result<()> {
+    let template = std::env::temp_dir().join("thalweg.XXXXXX");
+    let mut path = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
+    // SAFETY: `path` ends with a NUL, outlives the call, and is as long as what it becomes.
+    if unsafe { libc::mkdtemp(path.as_mut_ptr().cast()) }.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    path.pop();
+    let path = Path::new(OsStr::from_bytes(&path));
+    let entered = std::env::set_current_dir(path);
+    std::fs::remove_dir(path)?;
+    entered?;
+    enter_root(Path::new("."))
 }
 
 /// Leaves all supplementary groups.

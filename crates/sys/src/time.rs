@@ -30,6 +30,12 @@ pub fn local(secs: i64) -> BrokenDownTime {
     broken_down(local_tm(secs))
 }
 
+/// Has the C library read the system's time zone. It does so once, the first time that it needs it: too late for a process that entered
+/// another root (`chroot`), which has no such file.
+pub fn learn_zone() {
+    local(0);
+}
+
 /// `secs` seconds after the Unix epoch, in UTC.
 pub fn utc(secs: i64) -> BrokenDownTime {
     broken_down(utc_tm(secs))

@@ -15,10 +15,13 @@ use crate::limits::{Demand, advisable_maxconn, wanted};
 use crate::program::Program;
 use crate::report::Reporter;
 
+/// `chroot auto`: an empty directory that nobody else finds.
+const EMPTY_ROOT: &str = "auto";
+
 /// What the configuration says about the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Privileges {
-    /// `chroot`.
+    /// `chroot`; [`EMPTY_ROOT`] is none that has a name.
     pub root: Option<PathBuf>,
     /// `user` or `uid`.
     pub user: Option<u32>,
@@ -109,7 +112,9 @@ pub struct Confinement {
 
 /// Makes sure that the root directory can be entered, while a failure still leaves the old process in charge.
 pub fn check_root(privileges: &Privileges, program: &Program) -> Result<(), String> {
-    let Some(root) = &privileges.root else { return Ok(()) };
+    let Some(root) = privileges.root.as_deref().filter(|root| *root != Path::new(EMPTY_ROOT)) else {
+        return Ok(());
+    };
     let problem = match std::fs::metadata(root) {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(_) => "Not a directory".to_string(),
@@ -129,7 +134,10 @@ pub fn drop_privileges(
         format!("[{}.main()] Cannot {what} : {}.", program.path, os_message(&error))
     };
     if let Some(root) = &privileges.root {
-        sys::enter_root(root).map_err(|e| failed(format!("chroot({})", root.display()), e))?;
+        thalweg_sys::time::learn_zone();
+        let entered =
+            if root == Path::new(EMPTY_ROOT) { sys::enter_empty_root() } else { sys::enter_root(root) };
+        entered.map_err(|e| failed(format!("chroot({})", root.display()), e))?;
     }
     if let Some(gid) = privileges.group {
         // Supplementary groups of the caller would keep rights the configuration does not mention. Without the

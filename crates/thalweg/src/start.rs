@@ -307,6 +307,9 @@ fn serve(
     service.commit();
     let reloads = service.reload_settings();
     service.prepare_process().iter().for_each(|message| reporter.warning(message));
+    if settings.privileges.root.is_some() {
+        thalweg_cli::machine::remember();
+    }
     let dropped = process::drop_privileges(&settings.privileges, program, state_dir.as_ref());
     if let Some(warning) = dropped.map_err(|message| fail(reporter, message))? {
         reporter.warning(&warning);

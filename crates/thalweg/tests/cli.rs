@@ -617,6 +617,17 @@ fn shows_answer_with_json() {
         assert_eq!(json("show cli level"), "admin", "{io}");
         assert!(json("show activity")["ctxsw"]["threads"].is_array(), "{io}");
         assert!(json("show fd")["0"].is_string(), "{io}");
+        let listeners = json("show fd l");
+        let listeners = listeners.as_object().expect("an object");
+        assert!(!listeners.is_empty(), "{io}");
+        assert!(listeners.values().all(|of| of.as_str().unwrap().starts_with("listener addr=")), "{io}");
+        // Who asks is at a frontend.
+        let asks = exchange(&path, "show fd f\n");
+        assert!(
+            asks.contains(&format!(" : front addr=unix@{} peer=unix@\n", path.display())),
+            "{io}: {asks}"
+        );
+        assert_eq!(exchange(&path, "show fd x\n").trim(), "Invalid FD type", "{io}");
         for command in [
             "show acl",
             "show anon",

@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -450,6 +451,80 @@ fn a_directory_that_cannot_be_the_root_prevents_the_start() {
     assert_eq!(output.status.code(), Some(1));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("Cannot chroot(/no/such/root)"), "{errors}");
+}
+
+/// `chroot auto`: a root that is empty and has no name.
+#[test]
+fn a_root_without_a_name_is_empty() {
+    let directory = Directory::new("empty-root");
+    let cli = directory.path("cli");
+    let global = format!("    chroot auto\n    stats socket {}\n", cli.display());
+    directory.configure(&global, &["s"]);
+    let mut process = directory.start(&[]);
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        // Nobody else may change the root.
+        assert_eq!(process.end(), (Some(1), None));
+        return;
+    }
+    directory.wait_for("s");
+    let root = format!("/proc/{}/root", process.0.id());
+    // It listens before it enters its root.
+    let entered = || fs::read_link(&root).ok().filter(|name| name.to_string_lossy().ends_with(" (deleted)"));
+    eventually("the root has no name", entered);
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+    // What the kernel and the system say in files is known all the same.
+    eventually("the CLI answers", || UnixStream::connect(&cli).ok());
+    let own = env!("CARGO_BIN_EXE_thalweg");
+    assert!(ask(&cli, "show libs").lines().any(|line| line.ends_with(own)));
+    for (command, expected) in
+        [("show dev", "OS name: Linux"), ("show dev", "cmdline: "), ("show dev", "fd limit (soft): ")]
+    {
+        let answer = ask(&cli, command);
+        assert!(answer.contains(expected), "{command}: {answer}");
+    }
+    let shown = ask(&cli, "show fd l");
+    let names: Vec<_> = shown.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(names.len(), 2, "{shown}");
+    assert!(shown.contains(&format!(" : listener addr=unix@{}\n", cli.display())), "{shown}");
+    process.signal(Signal::User1);
+    assert_eq!(process.end(), (Some(0), None));
+}
+
+/// A time zone nine hours east of UTC, as a file of its own (RFC 8536).
+fn zone_file() -> Vec<u8> {
+    let counts = [0u32, 0, 0, 0, 1, 4].map(u32::to_be_bytes).concat();
+    [b"TZif", &[0; 16][..], &counts, &(9 * 3600i32).to_be_bytes(), &[0, 0], b"JST\0"].concat()
+}
+
+/// In its `chroot` a process does not see the file of the time zone any more.
+#[test]
+fn the_time_zone_is_known_in_another_root() {
+    let directory = Directory::new("zone");
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("skipped: only root can change its root");
+        return;
+    }
+    let (socket, zone) = (directory.path("s"), directory.path("zone"));
+    fs::write(&zone, zone_file()).unwrap();
+    fs::create_dir(directory.path("jail")).unwrap();
+    let text = format!(
+        "global\n chroot {}\ndefaults\n mode http\n timeout client 1h\nfrontend f\n bind unix@{}\n http-request return status 200 \
+         content-type text/plain lf-string '%[date,ltime(%z)] %T'\n",
+        directory.path("jail").display(),
+        socket.display()
+    );
+    fs::write(directory.path("test.cfg"), text).unwrap();
+    let child = directory.command(&[]).env("TZ", format!(":{}", zone.display())).spawn().unwrap();
+    let mut process = Running(child);
+    directory.wait_for("s");
+    let mut client = UnixStream::connect(&socket).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let (zone, utc) = answer.rsplit("\r\n").next().unwrap().split_once(' ').unwrap();
+    assert!(zone == "+0900" && utc.ends_with("+0000"), "{answer}");
+    process.signal(Signal::User1);
+    assert_eq!(process.end(), (Some(0), None));
 }
 
 #[test]

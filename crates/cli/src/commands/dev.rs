@@ -1,14 +1,12 @@
 //! For developers: `show dev`, what they ask for first (the program, the machine, the limits), and `debug dev log`.
 
-use std::fs;
-
 use thalweg_config::model::CliLevel::{Admin, User};
 use thalweg_config::model::LogLevel;
-use thalweg_syntax::carry::carry;
 
 use crate::anonymous;
 use crate::command::{Call, Command, Mode, Run};
 use crate::json::Shape;
+use crate::machine::read;
 use crate::output::Reply;
 
 /// What this family adds to the table.
@@ -65,7 +63,7 @@ fn show(call: Call<'_>) -> Reply {
         vec![
             field("pid", std::process::id().to_string()),
             field("cmdline", anonymous::text(key, command.trim_end()).into_owned()),
-            field("uid", column(&value_of(&status, "Uid", ':'), 1)),
+            field("uid", thalweg_sys::process::effective_user().to_string()),
             field("gid", column(&value_of(&status, "Gid", ':'), 1)),
             field("capabilities", value_of(&status, "CapEff", ':')),
             field("fd limit (soft)", column(&files, 0)),
@@ -76,11 +74,6 @@ fn show(call: Call<'_>) -> Reply {
         ],
     );
     Reply::Text(text)
-}
-
-/// The content of a file, empty if it cannot be read.
-fn read(path: &str) -> String {
-    fs::read(path).map_or_else(|_| String::new(), |bytes| carry(&bytes).into_owned())
 }
 
 /// What follows a name and a separator on the first line that has them.

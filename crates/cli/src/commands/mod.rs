@@ -6,6 +6,7 @@ mod config;
 mod cookies;
 mod counters;
 mod defaults;
+mod descriptors;
 mod dev;
 mod errors;
 mod events;
@@ -48,6 +49,7 @@ pub(crate) static FAMILIES: &[&[Command]] = &[
     cookies::COMMANDS,
     counters::COMMANDS,
     defaults::COMMANDS,
+    descriptors::COMMANDS,
     dev::COMMANDS,
     errors::COMMANDS,
     events::COMMANDS,

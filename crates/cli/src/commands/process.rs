@@ -1,13 +1,10 @@
 //! The process: its version, its environment, and what the kernel knows about it.
 
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-
 use thalweg_config::model::CliLevel::{Operator, User};
-use thalweg_syntax::carry::carry;
 
 use crate::command::{Call, Command, Run};
 use crate::json::Shape;
+use crate::machine;
 use crate::output::Reply;
 use crate::shown;
 
@@ -17,10 +14,6 @@ pub static COMMANDS: &[Command] = &[
         .help("[var]", "list the environment of the process")
         .json(|_| Shape::Pairs)
         .master(),
-    Command::new("show fd", Operator, Run::Now(|call| descriptors(call.args)))
-        .help("[num]", "list the open descriptors, or show one")
-        .json(|_| Shape::Pairs)
-        .lacks("filters and what the poller knows; the number and what it is are shown"),
     Command::new("show libs", Operator, Run::Now(|_| libraries()))
         .help("", "list the program and the libraries in memory")
         .json(|_| Shape::Lines),
@@ -40,9 +33,10 @@ pub static COMMANDS: &[Command] = &[
 
 /// `show libs`: the first and last address of each file that is executed from, its size, and its name.
 fn libraries() -> Reply {
-    let Ok(maps) = fs::read_to_string("/proc/self/maps") else {
+    let maps = machine::read("/proc/self/maps");
+    if maps.is_empty() {
         return Reply::error("The kernel does not say which files are in memory.");
-    };
+    }
     let mut files: Vec<(&str, u64, u64, bool)> = Vec::new();
     for line in maps.lines() {
         let mut fields = line.split_whitespace();
@@ -63,29 +57,6 @@ fn libraries() -> Reply {
         text.push_str(&format!("{from:#014x}-{:#014x} ({:#09x}) {name}\n", to - 1, to - from));
     }
     Reply::Text(text)
-}
-
-/// `show fd`: what each descriptor is, by number.
-fn descriptors(args: &[&str]) -> Reply {
-    let wanted = match args.first().map(|arg| arg.parse::<u64>()) {
-        None => None,
-        Some(Ok(number)) => Some(number),
-        Some(Err(_)) => {
-            return Reply::error("Only the number of a descriptor is supported here, no filters yet.");
-        }
-    };
-    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let mut open: Vec<(u64, String)> = entries
-        .filter_map(|entry| {
-            let number = entry.file_name().to_str()?.parse().ok()?;
-            // What reading the list opened is gone by now.
-            let target = fs::read_link(entry.path()).ok()?;
-            Some((number, carry(target.as_os_str().as_bytes()).into_owned()))
-        })
-        .filter(|(number, _)| wanted.is_none_or(|wanted| wanted == *number))
-        .collect();
-    open.sort_unstable();
-    Reply::Text(open.into_iter().map(|(number, target)| format!("{number:>7} : {target}\n")).collect())
 }
 
 /// `show env`.

@@ -32,6 +32,55 @@ pub fn inspect(fd: BorrowedFd<'_>) -> io::Result<SocketKind> {
     Ok(SocketKind { local: local_addr(fd)?, stream: kind != libc::SOCK_DGRAM, listening: listening != 0 })
 }
 
+/// What an open descriptor of the process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// A socket that others connect to.
+    Listener(SockAddr),
+    /// A socket that is connected.
+    Connection {
+        /// This end.
+        local: SockAddr,
+        /// The other one.
+        peer: SockAddr,
+    },
+    /// Another socket: of datagrams, or of an attempt to connect.
+    Socket(SockAddr),
+    /// An end of a pipe.
+    Pipe,
+    /// A file of this kind, or an object of the kernel that has none.
+    File(&'static str),
+}
+
+/// What a descriptor of this process is, by its number; `None` where none is open. Another thread may close it meanwhile, and
+/// open another one.
+pub fn of_number(number: RawFd) -> Option<Open> {
+    // SAFETY: all-zero bytes are a valid `stat`.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to `status`, which the call fills; the number may be of nothing that is open.
+    if unsafe { libc::fstat(number, &mut status) } != 0 {
+        return None;
+    }
+    let file = match status.st_mode & libc::S_IFMT {
+        libc::S_IFSOCK => {
+            let local = local_addr(number).ok()?;
+            let mut listening = 0i32;
+            let _ = getsockopt(number, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, &mut listening);
+            return Some(match peer_addr(number) {
+                _ if listening != 0 => Open::Listener(local),
+                Ok(peer) => Open::Connection { local, peer },
+                Err(_) => Open::Socket(local),
+            });
+        }
+        libc::S_IFIFO => return Some(Open::Pipe),
+        libc::S_IFREG => "file",
+        libc::S_IFDIR => "directory",
+        libc::S_IFCHR => "device",
+        _ => "kernel",
+    };
+    Some(Open::File(file))
+}
+
 pub(crate) fn local_addr(fd: RawFd) -> io::Result<SockAddr> {
     name(fd, libc::getsockname)
 }
@@ -145,6 +194,22 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn numbers_tell_what_they_are() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address: SockAddr = listener.local_addr().unwrap().into();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let own: SockAddr = client.local_addr().unwrap().into();
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let told = |fd: &dyn AsRawFd| of_number(fd.as_raw_fd());
+        assert_eq!(told(&listener), Some(Open::Listener(address.clone())));
+        assert_eq!(told(&client), Some(Open::Connection { local: own, peer: address }));
+        assert_eq!(told(&reader), Some(Open::Pipe));
+        assert_eq!(told(&null), Some(Open::File("device")));
+        assert_eq!(of_number(-1), None);
+    }
 
     #[test]
     fn descriptors_travel_with_bytes() {
