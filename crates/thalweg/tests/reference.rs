@@ -70,6 +70,9 @@ fn every_keyword_is_explained() {
         (&["lower"], "lower : str => str  (converters)\n"),
         (&["set-header"], "In http-request, http-response, http-after-response.\n"),
         (&["show", "stat"], "(commands of the cli)\n"),
+        (&["path_beg"], "begins with one of the patterns: short for 'path -m beg'.\n"),
+        (&["METH_GET"], "There without being declared: 'method GET HEAD'.\n"),
+        (&["http-request", "deny"], "    In http-request, http-response.\n"),
         (&["reqadd"], "    Removed: "),
         (&["timeout", "client"], "timeout  (keywords of proxies)\n"),
         (&["frontend"], "frontend  (sections)\n"),
@@ -88,6 +91,10 @@ fn every_keyword_is_explained() {
         let (text, ok) = help(words);
         assert!(ok && text.contains(expected), "{words:?}: {text}");
     }
+    // Of a keyword that is written in several ways, what was asked for, and no other keyword of that name.
+    let (text, _) = help(&["stats", "uri"]);
+    assert_eq!(text.matches("Written: ").count(), 1, "{text}");
+    assert!(text.starts_with("stats  (keywords of proxies)\n"), "{text}");
     assert_eq!(
         help(&["maxcnn"]),
         ("Nothing is called 'maxcnn'; did you mean 'maxconn' maybe ?\n".into(), false)

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use thalweg_cli::command::{self, Run};
 use thalweg_config::{Form, Inside, Known, Support, all_keywords, inside_sections};
 use thalweg_rules::{Kind, all_actions};
-use thalweg_sample::{converter, fetch};
+use thalweg_sample::pattern::Method;
+use thalweg_sample::{acl, converter, fetch};
 use thalweg_syntax::did_you_mean;
 
 use super::{Call, Tool, unknown};
@@ -26,6 +27,7 @@ Without a keyword it lists the kinds of things there are. '--all' prints everyth
 };
 
 /// A thing with a name.
+#[derive(Clone)]
 struct Item {
     name: String,
     /// How it is written.
@@ -132,11 +134,13 @@ fn pages() -> Vec<Page> {
         "Behind `http-request`, `http-response`, `http-after-response`, `tcp-request` and `tcp-response`.";
     let values =
         "In conditions, log formats and `%[...]`; behind a name stand its arguments and the type it gives.";
+    let acls = "In `acl` lines and conditions, where all sample fetches may stand as well; and the ACLs that are there without a line.";
     let steps = "Behind a fetch, with commas between: arguments, and from which type to which.";
     let cli = "On a `stats socket`; docs/cli.md says more.";
     for (file, title, text, mut items) in [
         ("actions", "Actions of rules", rules, actions.collect::<Vec<_>>()),
         ("fetches", "Sample fetches", values, fetches.collect()),
+        ("acls", "Keywords of ACLs", acls, criteria()),
         ("converters", "Converters", steps, converters.collect()),
         ("commands", "Commands of the CLI", cli, commands.collect()),
     ] {
@@ -144,6 +148,43 @@ fn pages() -> Vec<Page> {
         pages.push(Page { file, title: title.to_owned(), text, items });
     }
     pages
+}
+
+/// Keywords that are a fetch with a way to compare, and ACLs that nobody has to write.
+fn criteria() -> Vec<Item> {
+    let item = |name: &str, doc: String| {
+        let (name, usage) = (name.to_owned(), name.to_owned());
+        Item { name, usage, doc, notes: Vec::new(), differences: Vec::new() }
+    };
+    // Others have an entry as fetches.
+    let only_here = |keyword: &&acl::Keyword| fetch::all().all(|fetch| fetch.name != keyword.name);
+    let keywords = acl::KEYWORDS.iter().filter(only_here).map(|keyword| {
+        let compared = match keyword.method {
+            Method::Beg => "begins with one of the patterns",
+            Method::Dir => "has one of the patterns between slashes",
+            Method::Dom => "has one of the patterns between dots",
+            Method::End => "ends with one of the patterns",
+            Method::Len => "is as long as one of the patterns says",
+            Method::Reg => "matches one of the regular expressions",
+            Method::Sub => "contains one of the patterns",
+            _ => "is one of the patterns",
+        };
+        let method = match keyword.suffixed() {
+            true => format!(" -m {}", keyword.method.name()),
+            false => String::new(),
+        };
+        item(
+            keyword.name,
+            format!(
+                "True when what '{}' gives {compared}: short for '{}{method}'.",
+                keyword.fetch, keyword.fetch
+            ),
+        )
+    });
+    let known = acl::PREDEFINED
+        .iter()
+        .map(|(name, words)| item(name, format!("There without being declared: '{}'.", words.join(" "))));
+    keywords.chain(known).collect()
 }
 
 /// A page for each section that is no proxy.
@@ -191,7 +232,7 @@ fn notes(keyword: &Known) -> Vec<String> {
 fn notes_of(forms: &[Form]) -> Vec<String> {
     let written = forms.iter().filter(|form| !form.values.is_empty());
     let mut notes: Vec<String> =
-        written.map(|form| format!("Written: {} {}", form.name, form.values)).collect();
+        written.map(|form| format!("{WRITTEN}{} {}", form.name, form.values)).collect();
     let default = forms.iter().map(|form| form.default).find(|default| !default.is_empty());
     notes.extend(default.map(|default| format!("Default: {default}")));
     if forms.iter().any(|form| form.is_ours) {
@@ -373,9 +414,7 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
         found = items().filter(|(_, item)| begins(item)).collect();
     }
     if found.iter().all(|(page, _)| page.is_inside()) {
-        // Words of a keyword that has no entry for each of them: `timeout client`.
-        let first = short.split(' ').next().unwrap_or(short);
-        found.extend(items().filter(|(page, item)| item.name == first && !page.is_inside()));
+        found.extend(items_of_words(&pages, short));
     }
     if found.is_empty() {
         let near = did_you_mean(short, items().map(|(_, item)| item.name.as_str()));
@@ -383,7 +422,51 @@ fn run(call: &Call<'_>) -> Result<ExitCode, String> {
         output(&format!("Nothing is called '{name}'{hint}\n"));
         return Ok(ExitCode::FAILURE);
     }
-    let texts: Vec<String> = found.iter().map(|(page, item)| text(page, item)).collect();
+    let texts: Vec<String> = found.iter().map(|(page, item)| text(page, &item.about(short))).collect();
     output(&texts.join("\n"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Several words that have no entry of their own: an action with its ruleset (`http-request deny`), or a keyword that is written in
+/// several ways (`timeout client`).
+fn items_of_words<'a>(pages: &'a [Page], words: &str) -> Vec<(&'a Page, &'a Item)> {
+    let items = || pages.iter().flat_map(|page| page.items.iter().map(move |item| (page, item)));
+    let action = Kind::ALL.iter().find_map(|kind| words.strip_prefix(kind.name())?.strip_prefix(' '));
+    if let Some(action) = action.and_then(|rest| rest.split(['(', ' ']).next()) {
+        let found: Vec<_> =
+            items().filter(|(page, item)| page.file == "actions" && item.name == action).collect();
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    let first = words.split(' ').next().unwrap_or(words);
+    let of_first: Vec<_> = items().filter(|(page, item)| item.name == first && !page.is_inside()).collect();
+    let written: Vec<_> = of_first.iter().copied().filter(|(_, item)| item.is_written(words)).collect();
+    if written.is_empty() { of_first } else { written }
+}
+
+impl Item {
+    /// One of its forms begins with these words.
+    fn is_written(&self, words: &str) -> bool {
+        self.notes.iter().any(|note| is_form(note, words))
+    }
+
+    /// The same, without the forms that do not begin with these words, and what differs of them, if some do.
+    fn about(&self, words: &str) -> Item {
+        let mut item = self.clone();
+        if words.contains(' ') && self.is_written(words) {
+            item.notes.retain(|note| !note.starts_with(WRITTEN) || is_form(note, words));
+            item.differences.retain(|difference| difference.contains(&format!("`{words}")));
+        }
+        item
+    }
+}
+
+/// How notes about forms begin.
+const WRITTEN: &str = "Written: ";
+
+/// Whether a note is about a form that begins with these words.
+fn is_form(note: &str, words: &str) -> bool {
+    let rest = note.strip_prefix(WRITTEN).and_then(|form| form.strip_prefix(words));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
