@@ -303,6 +303,62 @@ fn the_page_lives_in_a_browser() {
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
+/// A large page is the same as a small one, but for rows out of sight, which are not laid out.
+#[test]
+fn a_large_page_is_laid_out_as_far_as_it_is_seen() {
+    let Some(program) = installed() else { return };
+    let server = Server::http(|_| ok("hello"));
+    let addr = server.addr;
+    let many: String = (0..600).map(|n| format!("server n{n} {addr}\n")).collect();
+    let setup = Setup::http(&format!(
+        "frontend fe\nbind <@fe>\nstats uri /stats\nstats show-modules\ndefault_backend many\nbackend many\n{many}"
+    ));
+    let proxy = setup.start("epoll");
+    let Some(mut browser) = Browser::open(&program, &format!("http://{}/stats", proxy.addr("fe"))) else {
+        return;
+    };
+    browser.wait("Boolean(document.querySelector('.live'))");
+    browser.value("document.querySelector('tbody.servers').closest('details').open = true");
+    for (width, height) in [(1280, 900), (390, 844)] {
+        browser.resize(width, height);
+        // Heads stand over their columns.
+        browser.wait(
+            "(() => { const table = document.querySelector('tbody.servers').closest('table'); \
+             const places = (row) => [...row.cells].filter((cell) => cell.checkVisibility()).map((cell) => { \
+             const { left, right } = cell.getBoundingClientRect(); return left + ' ' + right; }).join(); \
+             return places(table.tHead.rows[0]) === places(table.tBodies[1].rows[0]); })()",
+        );
+        browser.wait(NOTHING_IS_CUT_OFF);
+        let picture = format!("large-{width}.png");
+        browser.picture(&picture, width, height, false);
+    }
+    let laid_out = "[...document.querySelectorAll('tbody.servers tr')].filter((row) => \
+                    row.cells[0].checkVisibility({ contentVisibilityAuto: true })).length";
+    let laid_out = browser.value(laid_out).as_u64().expect("a number");
+    assert!((1..300).contains(&laid_out), "{laid_out} of 600");
+
+    // Sorted by name, the other way round; and filtered.
+    let head = "document.querySelector('tbody.servers').closest('table').querySelector('thead button')";
+    let first = "document.querySelector('tbody.servers a').textContent";
+    browser.value(&format!("{head}.click(); {head}.click()"));
+    assert_eq!(browser.value(first), "n599");
+    browser.value(
+        "{ const text = document.querySelector('.live input'); text.value = 'many/n59'; \
+         text.dispatchEvent(new Event('input')); }",
+    );
+    let shown =
+        "[...document.querySelectorAll('tbody.servers tr')].filter((row) => row.checkVisibility()).length";
+    assert_eq!(browser.value(shown), 11);
+
+    // To those who listen it is a table all the same.
+    let tree = browser.ask("Accessibility.getFullAXTree", json!({}));
+    let roles = |role: &str| {
+        tree["nodes"].as_array().expect("a tree").iter().filter(|node| node["role"]["value"] == role).count()
+    };
+    let found = ["table", "row", "rowheader", "columnheader", "cell"].map(roles);
+    assert!(found.iter().zip([1, 11, 5, 5, 20]).all(|(found, least)| *found >= least), "{found:?}");
+}
+
 /// What there was before the page was opened is on its curves at once.
 #[test]
 fn curves_begin_before_the_page_was_opened() {

@@ -369,7 +369,8 @@ fn the_page_is_safe_to_look_at() {
         // The version of the program is nobody's business unless somebody says so.
         assert!(!text.contains(env!("CARGO_PKG_VERSION")));
         assert!(
-            text.contains("<pre>h2_headers_rcvd 0\n") && text.contains("\nh1_open_connections 1\n"),
+            text.contains("<summary>Counters</summary><pre>h2_headers_rcvd 0\n")
+                && text.contains("\nh1_open_connections 1\n"),
             "{text}"
         );
         assert!(!text.contains("method=\"post\""), "nothing may be changed here");

@@ -14,6 +14,9 @@ const STEP: usize = 10;
 /// Proxies with more servers than this are shown folded up.
 const OPEN_MAX: usize = 400;
 
+/// With more rows than this, those that are not in sight are not laid out.
+const LARGE_MIN: usize = 500;
+
 /// The columns: what they are called, and what that means.
 const COLUMNS: [(&str, &str); 14] = [
     ("Name", "FRONTEND is where clients come in, BACKEND all servers together"),
@@ -43,6 +46,8 @@ pub struct Html {
     context: Context,
     walk: Walk,
     stage: Stage,
+    /// Rows that are not in sight are not laid out. For that they are no rows of tables, and have to say that they are.
+    large: bool,
     /// The proxy whose section is open, and which of its groups of rows.
     open: Option<(usize, RowKind)>,
 }
@@ -51,7 +56,8 @@ impl Html {
     /// The page of this context.
     pub fn new(context: Context) -> Html {
         let walk = Walk::new(context.filter.clone());
-        Html { context, walk, stage: Stage::Head, open: None }
+        let rows: usize = context.instance.config.proxies.iter().map(|proxy| proxy.servers.len() + 2).sum();
+        Html { context, walk, stage: Stage::Head, large: rows > LARGE_MIN, open: None }
     }
 
     /// Writes some of it. False when that was the end.
@@ -80,7 +86,8 @@ impl Html {
     fn head(&self, out: &mut String) {
         let context = &self.context;
         begin(out, context, "");
-        out.push_str("<body data-live=\"");
+        let class = if self.large { " class=\"large\"" } else { "" };
+        out.push_str(&format!("<body{class} data-live=\""));
         escaped(out, &context.link(&format!(";live{}", context.suffix)));
         out.push_str("\" data-past=\"");
         escaped(out, &context.link(&format!(";live=past{}", context.suffix)));
@@ -172,10 +179,8 @@ impl Html {
             Part::Backend => RowKind::Backend,
         };
         if self.open.is_none_or(|(_, open)| open != group) {
-            out.push_str(match group {
-                RowKind::Server => "<tbody class=\"servers\">\n",
-                _ => "<tbody>\n",
-            });
+            let class = if group == RowKind::Server { " class=\"servers\"" } else { "" };
+            out.push_str(&format!("<tbody{class}{}>\n", self.role("rowgroup")));
             self.open = Some((place.proxy, group));
         }
         let figures = Figures::of(&self.context.instance, place);
@@ -210,14 +215,16 @@ impl Html {
                 "<form method=\"post\"><input type=\"hidden\" name=\"b\" value=\"#{uid}\">\n"
             ));
         }
-        out.push_str("<div class=\"table\"><table><caption>");
+        let [table, group, row, head] =
+            ["table", "rowgroup", "row", "columnheader"].map(|role| self.role(role));
+        out.push_str(&format!("<div class=\"table\"><table{table}><caption>"));
         escaped(out, &proxy.name);
-        out.push_str("</caption><thead><tr>");
+        out.push_str(&format!("</caption><thead{group}><tr{row}>"));
         for (name, text) in COLUMNS {
-            out.push_str(&format!("<th scope=\"col\" title=\"{text}\">{name}</th>"));
+            out.push_str(&format!("<th scope=\"col\"{head} title=\"{text}\">{name}</th>"));
         }
         if context.modules {
-            out.push_str("<th scope=\"col\" title=\"Counters of protocols\">Modules</th>");
+            out.push_str(&format!("<th scope=\"col\"{head} title=\"Counters of protocols\">Modules</th>"));
         }
         out.push_str("</tr></thead>\n");
     }
@@ -238,6 +245,11 @@ impl Html {
         out.push_str("</details></section>\n");
     }
 
+    /// An attribute that says what an element is, where its layout no longer does.
+    fn role(&self, role: &str) -> String {
+        if self.large { format!(" role=\"{role}\"") } else { String::new() }
+    }
+
     /// Whether there is a form to change servers of a proxy.
     fn acts_on(&self, proxy: usize) -> bool {
         let proxy = &self.context.instance.config.proxies[proxy];
@@ -247,11 +259,12 @@ impl Html {
     /// A row. The script writes the same into its cells (`show` in page.js).
     fn cells(&self, out: &mut String, figures: &Figures) {
         let name = figures.name();
+        let large = self.large;
         out.push_str("<tr data-k=\"");
         write_row_id(out, figures.id);
         out.push_str("\" class=\"");
         out.push_str(figures.class.name());
-        out.push_str("\"><th scope=\"row\">");
+        out.push_str(&format!("\"{}><th scope=\"row\"{}>", self.role("row"), self.role("rowheader")));
         if figures.kind == RowKind::Server && self.context.admin {
             out.push_str("<input type=\"checkbox\" name=\"s\" value=\"");
             escaped(out, name);
@@ -273,7 +286,7 @@ impl Html {
             }
         }
         out.push_str("</th>");
-        cell(out, |out| {
+        cell(out, large, |out| {
             out.push_str("<b>");
             escaped(out, &figures.status);
             out.push_str("</b>");
@@ -281,13 +294,13 @@ impl Html {
                 small(out, |out| duration(out, since_s));
             }
         });
-        Html::numbers(out, figures);
-        cell(out, |out| escaped(out, &figures.check));
+        Html::numbers(out, large, figures);
+        cell(out, large, |out| escaped(out, &figures.check));
         if self.context.modules {
             let modules = figures.modules();
-            cell(out, |out| {
+            cell(out, large, |out| {
                 if !modules.is_empty() {
-                    out.push_str("<details><summary>h1</summary><pre>");
+                    out.push_str("<details><summary>Counters</summary><pre>");
                     escaped_lines(out, &modules);
                     out.push_str("</pre></details>");
                 }
@@ -297,29 +310,29 @@ impl Html {
     }
 
     /// The cells from the weight to the retries.
-    fn numbers(out: &mut String, figures: &Figures) {
-        cell(out, |out| {
+    fn numbers(out: &mut String, large: bool, figures: &Figures) {
+        cell(out, large, |out| {
             put(out, figures.weight, whole_number);
             if figures.backup {
                 small(out, |out| out.push_str("backup"));
             }
         });
-        cell(out, |out| {
+        cell(out, large, |out| {
             put(out, figures.queue, count);
             most(out, figures.queue_max, None);
         });
-        cell(out, |out| {
+        cell(out, large, |out| {
             count(out, figures.sessions);
             most(out, figures.sessions_max, figures.sessions_limit);
         });
-        cell(out, |out| {
+        cell(out, large, |out| {
             put(out, figures.rate, |out, n| {
                 count(out, n);
                 out.push_str("/s");
             });
             most(out, figures.rate_max, None);
         });
-        cell(out, |out| {
+        cell(out, large, |out| {
             let Some(took) = figures.time else { return };
             time(out, took.p50);
             small(out, |out| {
@@ -327,11 +340,11 @@ impl Html {
                 time(out, took.p99);
             });
         });
-        cell(out, |out| count(out, figures.total));
-        cell(out, |out| bytes(out, figures.bytes_in));
-        cell(out, |out| bytes(out, figures.bytes_out));
+        cell(out, large, |out| count(out, figures.total));
+        cell(out, large, |out| bytes(out, figures.bytes_in));
+        cell(out, large, |out| bytes(out, figures.bytes_out));
         for n in [figures.denied, figures.errors, figures.retries] {
-            cell(out, |out| count(out, n));
+            cell(out, large, |out| count(out, n));
         }
     }
 
@@ -375,8 +388,8 @@ fn escaped_lines(out: &mut String, text: &str) {
     }
 }
 
-fn cell(out: &mut String, write: impl FnOnce(&mut String)) {
-    out.push_str("<td>");
+fn cell(out: &mut String, large: bool, write: impl FnOnce(&mut String)) {
+    out.push_str(if large { "<td role=\"cell\">" } else { "<td>" });
     write(out);
     out.push_str("</td>");
 }

@@ -32,7 +32,7 @@
 
   // Every row: its element, its latest figures, and what is kept for its curves. On a large page only those are written
   // that are on the screen, or soon will be.
-  const ALL_MAX = 500;
+  const ALL_MAX = 500;              // as LARGE_MIN in html.rs
   const rows = new Map();
   const visible = new Set();
   const watcher = new IntersectionObserver((entries) => {
@@ -244,7 +244,8 @@
     if (column === 0 || !row.data) return row.name;
     return row.data[KEYS[column]] ?? 0;
   };
-  const compare = (a, b) => typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
+  const names = new Intl.Collator(undefined, { numeric: true });
+  const compare = (a, b) => typeof a === "string" ? names.compare(a, b) : a - b;
   for (const section of sections) {
     const body = section.element.querySelector("tbody.servers");
     if (!body) continue;
