@@ -364,7 +364,9 @@ fn take_line(cx: &mut Cx<'_>, section: &mut Section, line: Line) {
                 Status::NotYet(why) => {
                     Err(not_supported(&line, 0, &format!("section '{}'", line.text(0)), why))
                 }
-                Status::Removed(sentence) => Err(fail(&line, 0, sentence)),
+                Status::Removed(sentence) => Err(fail(&line, 0, sentence).help_boxed(
+                    "let the service manager start such programs: under systemd, each in a unit of its own",
+                )),
             }
         }
         None => section_line(cx, section, line),

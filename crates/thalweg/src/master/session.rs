@@ -58,8 +58,9 @@ fn parse(given: &str) -> Result<Config, String> {
         return Err(format!("master CLI socket '{given}' : TLS is not spoken here; use a unix socket"));
     }
     loaded.config.ok_or_else(|| {
-        let said: Vec<String> =
-            loaded.diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect();
+        // Those without a place count the others, and name a file that nobody wrote.
+        let placed = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.span.is_some());
+        let said: Vec<String> = placed.map(|diagnostic| diagnostic.message.clone()).collect();
         format!("master CLI socket '{given}' : {}", said.join(" "))
     })
 }
