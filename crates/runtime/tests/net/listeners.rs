@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::task::Poll;
 use thalweg_runtime::net::{
-    ConnectOptions, LetGo, ListenOptions, Listener, Md5Key, Port, SockAddr, Stream, descriptor, listener,
+    ConnectOptions, LetGo, ListenOptions, Listener, Md5Key, Port, SockAddr, SourceError, Stream, descriptor,
+    listener,
 };
 
 every_driver!(a_burst_of_connections_is_accepted_one_by_one, || async {
@@ -116,7 +117,9 @@ each_driver!(foreign_addresses_need_the_transparent_option, || async {
     assert_eq!(Listener::bind(&foreign, &opts).unwrap().local_addr().unwrap().ip(), foreign.ip());
     let opts = ConnectOptions { source: Some(foreign.clone()), ..ConnectOptions::default() };
     let error = Stream::connect(&any_tcp(), &opts).await.unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL));
+    let error = SourceError::of(&error).expect("it says that it is about the source");
+    assert_eq!(error.system().raw_os_error(), Some(libc::EADDRNOTAVAIL));
+    assert!(!error.is_for_ports());
 });
 
 each_driver!(signed_connections_need_the_same_key, || async {
