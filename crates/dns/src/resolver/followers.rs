@@ -78,7 +78,7 @@ impl Resolver {
     pub(super) fn offer_changed(&mut self, at: usize, server: Option<usize>) {
         let Some(lookup) = &self.lookups[at] else { return };
         let followers = lookup.followers.clone();
-        let (mut taken, mut shared) = (self.taken(&lookup.name, false), self.taken(&lookup.name, true));
+        let mut taken = self.taken(&lookup.name);
         let mut by = server.map_or(By::Cache, By::NameServer);
         for key in followers {
             let (Some(followed), Some(lookup)) = (self.servers.get_mut(&key), &self.lookups[at]) else {
@@ -86,17 +86,16 @@ impl Resolver {
             };
             let current = followed.follow.address;
             let shares = followed.shares();
-            let alike = if shares { &mut shared } else { &mut taken };
             // One of several servers that have an address keeps it: the others go first.
             if let Some(address) = current {
-                alike.remove(key.group, address);
+                taken.remove(key.group, shares, address);
             }
-            let others = |address| alike.count(key.group, address);
+            let others = |address| taken.count(key.group, shares, address);
             let chosen = followed.follow.preference.choose(lookup.offer.iter(), current, shares, others);
             followed.follow.address = chosen;
             let port = followed.port;
             if let Some(address) = chosen {
-                alike.insert(key.group, address);
+                taken.insert(key.group, shares, address);
             }
             match chosen {
                 Some(address) if chosen != current => {
@@ -115,16 +114,16 @@ impl Resolver {
         }
     }
 
-    /// The addresses that servers with this name have to themselves, or with others (`shares`), whichever families they want.
-    fn taken(&self, name: &Name, shares: bool) -> Taken {
+    /// The addresses that servers with this name have, whichever families they want.
+    fn taken(&self, name: &Name) -> Taken {
         let mut taken = Taken::default();
         for families in Families::ALL {
             let Some(at) = self.by_question.get(&(name.clone(), Plan::Host(families))) else { continue };
             let Some(lookup) = &self.lookups[*at] else { continue };
             for key in &lookup.followers {
                 let Some(followed) = self.servers.get(key) else { continue };
-                if let Some(address) = followed.follow.address.filter(|_| followed.shares() == shares) {
-                    taken.insert(key.group, address);
+                if let Some(address) = followed.follow.address {
+                    taken.insert(key.group, followed.shares(), address);
                 }
             }
         }
@@ -270,22 +269,22 @@ fn weight_of(weight: u16, all_zero: bool) -> u16 {
     if all_zero { 1 } else { weight.div_ceil(256) }
 }
 
-/// How many servers of a group have an address.
+/// How many servers of a group have an address: of those that want it to themselves, and of those that share.
 #[derive(Default)]
-struct Taken(HashMap<(u32, IpAddr), u32>);
+struct Taken(HashMap<(u32, bool, IpAddr), u32>);
 
 impl Taken {
-    fn insert(&mut self, group: u32, address: IpAddr) {
-        *self.0.entry((group, address)).or_default() += 1;
+    fn insert(&mut self, group: u32, shares: bool, address: IpAddr) {
+        *self.0.entry((group, shares, address)).or_default() += 1;
     }
 
-    fn remove(&mut self, group: u32, address: IpAddr) {
-        if let Some(count) = self.0.get_mut(&(group, address)) {
+    fn remove(&mut self, group: u32, shares: bool, address: IpAddr) {
+        if let Some(count) = self.0.get_mut(&(group, shares, address)) {
             *count = count.saturating_sub(1);
         }
     }
 
-    fn count(&self, group: u32, address: IpAddr) -> u32 {
-        self.0.get(&(group, address)).copied().unwrap_or(0)
+    fn count(&self, group: u32, shares: bool, address: IpAddr) -> u32 {
+        self.0.get(&(group, shares, address)).copied().unwrap_or(0)
     }
 }
