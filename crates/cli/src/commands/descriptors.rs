@@ -126,27 +126,29 @@ async fn show(call: Call<'_>) -> io::Result<Reply> {
     let (output, key) = (call.output, call.session.anon_key);
     let limit = thalweg_sys::process::file_limit().map_or(NUMBER_MAX, |limit| limit.soft.min(NUMBER_MAX));
     let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-    let mut doors = Doors::default();
+    let (mut doors, mut numbers) = (Doors::default(), Vec::new());
     for number in 0..limit {
-        if let Some(Open::Listener(address)) = of_number(number) {
-            doors.0.insert(address);
+        if let Some(open) = of_number(number) {
+            numbers.push(number);
+            if let Open::Listener(address) = open {
+                doors.0.insert(address);
+            }
         }
         if number % NUMBERS_PER_ROW == 0 {
             output.end_row().await?;
         }
     }
-    for number in 0..limit {
-        if filter.number.is_none_or(|wanted| wanted == number)
-            && let Some(open) = of_number(number)
+    numbers.retain(|number| filter.number.is_none_or(|wanted| wanted == *number));
+    for number in numbers {
+        // It may have been closed meanwhile.
+        if let Some(open) = of_number(number)
             && let kind = doors.kind(&open)
             && filter.kinds & kind as u8 != 0
         {
             let name = kind.name(&open);
             output.text.push_str(&format!("{number:>7} : {name}{}\n", ends(key, &open)));
         }
-        if number % NUMBERS_PER_ROW == 0 {
-            output.end_row().await?;
-        }
+        output.end_row().await?;
     }
     Ok(Reply::Done)
 }
