@@ -11,6 +11,7 @@ use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, SockAddr, SourceError, Stream};
 use thalweg_runtime::timer::timeout_at;
 use thalweg_runtime::{clock, pool};
+use thalweg_tls::files;
 
 use super::super::connect::local_address;
 use super::super::connect_error::ConnectError;
@@ -364,10 +365,10 @@ fn socks_words(error: &SocksError) -> String {
 fn system_words(error: &io::Error) -> String {
     if let Some(source) = SourceError::of(error) {
         let what = ConnectError::of(error).number().message();
-        return format!("{what} ({})", strerror(source.system()));
+        return format!("{what} ({})", files::reason(source.system()));
     }
     let Some(code) = error.raw_os_error() else { return error.to_string() };
-    let text = strerror(error);
+    let text = files::reason(error);
     let name = match code {
         11 => "EAGAIN",
         13 => "EACCES",
@@ -392,9 +393,4 @@ fn system_words(error: &io::Error) -> String {
         _ => return format!("errno={code} returned by OS ({text})"),
     };
     format!("{name} returned by OS ({text})")
-}
-
-/// What the system says of an error.
-fn strerror(error: &io::Error) -> String {
-    error.to_string().split(" (os error").next().unwrap_or_default().into()
 }
