@@ -82,8 +82,8 @@ pub fn spawn_shared(kind: &'static Kind, future: impl Future<Output = ()> + Send
     shared::spawn_shared(kind, future, Location::caller())
 }
 
-/// Runs `f` on thread `thread` of this runtime, in its loop, soon; it may spawn there. A thread that has ended drops it
-/// unrun.
+/// Runs `f` on thread `thread` of this runtime, in its loop, soon; it may spawn there. What is sent before the runtime is
+/// stopped runs, what is sent later may find that the thread has ended, which drops it unrun.
 ///
 /// # Panics
 /// Outside of a runtime's thread (see [`Handle::run_on`] there), or if there is no such thread.

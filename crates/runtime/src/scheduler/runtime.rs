@@ -16,7 +16,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use thalweg_shared::{AtomicBool, AtomicU64, Ordering};
+use thalweg_shared::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// Called when a task misbehaved; on the thread it ran on, outside of any task.
 pub type OnIncident = Arc<dyn Fn(&Incident<'_>) + Send + Sync>;
@@ -423,7 +423,7 @@ fn run_loop(local: &Local) {
         local.expire();
         let ran = local.run_round();
         if super::local::stopping(runtime) {
-            return;
+            return last_mail(local);
         }
         busy |= busy_polling || local.has_work() || runtime.tasks.is_some_and(|t| t.waiting() > 0);
         let mut wait = if busy { Wait::Now } else { until(local.next_deadline()) };
@@ -477,6 +477,22 @@ fn run_loop(local: &Local) {
         } else if slept_from != 0 && now - slept_from >= IDLE.as_micros() as u64 && !trimmed {
             trimmed = true;
             trim(local);
+        }
+    }
+}
+
+/// Runs what was sent before the stop: whoever sends a job and then has the runtime stopped counts on the job, such as the last
+/// line of a log.
+#[cold]
+fn last_mail(local: &Local) {
+    // Pairs with the store of the flag: all that was sent before it is seen.
+    fence(Ordering::Acquire);
+    // Jobs that send jobs forever must not keep us here.
+    for _ in 0..64 {
+        let busy = local.take_mail();
+        // SAFETY: this thread owns the endpoint.
+        if !busy && unsafe { local.endpoint.is_empty() } {
+            return;
         }
     }
 }

@@ -309,6 +309,32 @@ fn a_flood_from_many_threads_loses_nothing() {
 }
 
 #[test]
+fn what_was_sent_before_the_stop_runs() {
+    for threads in [1, 2] {
+        let jobs = Arc::new(AtomicUsize::new(0));
+        let config = Config { threads, ..Config::default() };
+        let runtime = Runtime::start(config, |_| {}).unwrap();
+        let handle = runtime.handle();
+        let counted = Arc::clone(&jobs);
+        // The thread is in the middle of a round when the jobs come, and ends with that round.
+        handle.clone().run_on(0, move || {
+            spawn(&TEST, async move {
+                let sender = std::thread::spawn(move || {
+                    for n in 0..1000 {
+                        let counted = Arc::clone(&counted);
+                        handle.run_on(n % threads, move || _ = counted.fetch_add(1, Ordering::Relaxed));
+                    }
+                    handle.stop();
+                });
+                sender.join().unwrap();
+            });
+        });
+        runtime.run().unwrap();
+        assert_eq!(jobs.load(Ordering::Relaxed), 1000, "{threads} threads");
+    }
+}
+
+#[test]
 fn busy_polling_never_sleeps() {
     let config = Config { busy_polling: true, ..Config::default() };
     let (sleeps, loops) = block_on(config, async {
