@@ -3,6 +3,7 @@
 //! A signal handler may do almost nothing, so there is none: the signals are blocked in every thread, and one thread
 //! waits for them with [`SignalSet::wait`] and then acts like any other code.
 
+use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
 
@@ -62,6 +63,8 @@ impl Signal {
 /// Signals that are blocked and can be waited for.
 pub struct SignalSet {
     set: libc::sigset_t,
+    /// A SIGTTIN was taken that comes behind the SIGTTOU that was handed out last.
+    has_resume: Cell<bool>,
 }
 
 impl SignalSet {
@@ -81,7 +84,7 @@ impl SignalSet {
         if error != 0 {
             return Err(io::Error::from_raw_os_error(error));
         }
-        Ok(SignalSet { set })
+        Ok(SignalSet { set, has_resume: Cell::new(false) })
     }
 
     /// Lets them act on this thread again, those that came meanwhile at once.
@@ -90,8 +93,12 @@ impl SignalSet {
         unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &self.set, std::ptr::null_mut()) };
     }
 
-    /// Waits for the next one.
+    /// Waits for the next one. When SIGTTOU and SIGTTIN both wait, SIGTTOU comes first: the kernel hands out the lower number,
+    /// which is SIGTTIN, and who sends the two in a row means a process that serves again.
     pub fn wait(&self) -> io::Result<Signal> {
+        if self.has_resume.take() {
+            return Ok(Signal::TerminalInput);
+        }
         loop {
             let mut number = 0;
             // SAFETY: the set is initialized and `number` is writable.
@@ -99,10 +106,26 @@ impl SignalSet {
             if error != 0 {
                 return Err(io::Error::from_raw_os_error(error));
             }
+            if number == libc::SIGTTIN && take_waiting(libc::SIGTTOU) {
+                self.has_resume.set(true);
+                number = libc::SIGTTOU;
+            }
             if let Some(signal) = Signal::ALL.into_iter().find(|signal| signal.number() == number) {
                 return Ok(signal);
             }
         }
+    }
+}
+
+/// Takes a blocked signal that waits already; false when it does not.
+fn take_waiting(number: i32) -> bool {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `set` is initialized by sigemptyset before it is read; a null second argument asks for no details.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), number);
+        libc::sigtimedwait(set.as_ptr(), std::ptr::null_mut(), &at_once) == number
     }
 }
 
@@ -154,6 +177,19 @@ mod tests {
         // SAFETY: the signal is blocked in this thread.
         unsafe { libc::raise(libc::SIGTTIN) };
         assert_eq!(set.wait().unwrap(), Signal::TerminalInput);
+    }
+
+    #[test]
+    fn a_pause_and_its_end_come_in_this_order() {
+        let set = SignalSet::block(&[Signal::TerminalInput, Signal::TerminalOutput]).unwrap();
+        for sent in [[libc::SIGTTOU, libc::SIGTTIN], [libc::SIGTTIN, libc::SIGTTOU]] {
+            for number in sent {
+                // SAFETY: the signal is blocked in this thread, which is the one that gets it.
+                unsafe { libc::raise(number) };
+            }
+            assert_eq!(set.wait().unwrap(), Signal::TerminalOutput);
+            assert_eq!(set.wait().unwrap(), Signal::TerminalInput);
+        }
     }
 
     #[test]

@@ -107,6 +107,18 @@ fn a_pause_and_its_end() {
         proxy.signal(Signal::TerminalInput);
         eventually("the listener resumes", || proxy.output().contains("Resumed").then_some(()));
         assert_eq!(proxy.ask(GET).text(), "fine");
+        // Both at once end in a process that listens.
+        for turn in 2..12 {
+            proxy.signal(Signal::TerminalOutput);
+            proxy.signal(Signal::TerminalInput);
+            let output = eventually("the listener paused and went on", || {
+                let output = proxy.output();
+                let said = |what: &str| output.matches(what).count() == turn;
+                (said("Paused frontend fe.") && said("Resumed frontend fe.")).then_some(output)
+            });
+            assert!(output.rfind("Paused frontend fe.") < output.rfind("Resumed frontend fe."), "{output}");
+            assert_eq!(proxy.ask(GET).text(), "fine");
+        }
         drop(kept);
         proxy.finish(server);
     });
