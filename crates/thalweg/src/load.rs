@@ -151,10 +151,15 @@ fn read(found: Result<Vec<String>, Diagnostic>, options: &Options, after: Option
     }
     let loaded = thalweg_config::load(&LoadOptions { after, ..settings });
     let mut config = loaded.config;
+    let mut diagnostics = loaded.diagnostics;
     if let Some(config) = &mut config {
         override_config(config, options);
+        if config.global.daemon && options.master == MasterMode::Notifying {
+            let message = "'daemon' is not compatible with -Ws (master-worker mode for systemd), ignoring.";
+            diagnostics.push(Diagnostic::warning(message));
+        }
     }
-    Loaded { config, diagnostics: loaded.diagnostics, sources: loaded.sources }
+    Loaded { config, diagnostics, sources: loaded.sources }
 }
 
 /// The command line wins over the configuration.

@@ -72,6 +72,10 @@ fn the_unit_of_a_distribution_works_unchanged() {
     let unit = Unit::new(&config("one"));
     // ExecStartPre, and the first ExecReload.
     assert!(unit.command(&["-c", "-q"]).status().unwrap().success());
+    let checked = unit.command(&["-c"]).output().unwrap();
+    assert!(checked.status.success());
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(said.contains("'daemon' is not compatible with -Ws"), "{said}");
     // ExecStart
     let pid_file = unit.path("haproxy.pid");
     let mut master = unit.command(&["-p", pid_file.to_str().unwrap()]).spawn().unwrap();
