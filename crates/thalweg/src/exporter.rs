@@ -30,7 +30,7 @@ impl Service for Exporter {
             .and_then(|_| response.push(b"content-type", CONTENT_TYPE.as_bytes()))
             .map_err(|_| 500u16)?;
         let instance = self.0.live.current().ok_or(503u16)?;
-        let exposition = Exposition::new(instance, &self.0.around(), wanted, Notation::Text);
+        let exposition = Exposition::new(instance, &self.0.around(), wanted, Notation::text());
         Ok(Some(Box::new(Text(exposition))))
     }
 }

@@ -13,8 +13,9 @@ const LINE_REST: usize = 64;
 /// What is written.
 #[derive(Debug)]
 pub enum Notation {
-    /// The text format of Prometheus, version 0.0.4.
-    Text,
+    /// The text format of Prometheus, version 0.0.4, with the lines that introduce the metric, until its first sample: metrics that
+    /// nothing has are not named.
+    Text(String),
     /// Elements of a list of metrics, in JSON.
     Otlp(Otlp),
 }
@@ -69,6 +70,11 @@ pub(super) struct Summary {
 }
 
 impl Notation {
+    /// For Prometheus.
+    pub fn text() -> Notation {
+        Notation::Text(String::new())
+    }
+
     /// For a collector, with the moments since when is counted and at which these metrics are read, in nanoseconds since 1970.
     pub fn otlp(since_ns: u64, now_ns: u64) -> Notation {
         let metric = (String::new(), String::new(), Kind::Gauge);
@@ -78,7 +84,7 @@ impl Notation {
     /// Adds a label to those that are there.
     pub(super) fn label(&self, labels: &mut String, name: &str, value: &str) {
         match self {
-            Notation::Text => {
+            Notation::Text(_) => {
                 if !labels.is_empty() {
                     labels.push(',');
                 }
@@ -91,8 +97,8 @@ impl Notation {
     /// The samples that follow are of this metric.
     pub(super) fn introduce(&mut self, out: &mut String, name: &str, text: &str, kind: Kind) {
         match self {
-            Notation::Text => {
-                out.push_str(&format!("# HELP {name} {text}\n# TYPE {name} {}\n", kind.name()));
+            Notation::Text(headline) => {
+                *headline = format!("# HELP {name} {text}\n# TYPE {name} {}\n", kind.name());
             }
             Notation::Otlp(otlp) => {
                 otlp.close(out);
@@ -113,7 +119,9 @@ impl Notation {
         match (self, sample) {
             // What is not known is not told to collectors.
             (_, Sample::None | Sample::At(_)) | (Notation::Otlp(_), Sample::Nan) => {}
-            (Notation::Text, _) => {
+            (Notation::Text(headline), _) => {
+                out.push_str(headline);
+                headline.clear();
                 out.reserve(name.len() + labels.len() + LINE_REST);
                 out.push_str(name);
                 let mut separator = '{';
@@ -144,7 +152,7 @@ impl Notation {
     /// The sample of a summary.
     pub(super) fn put_summary(&mut self, out: &mut String, name: &str, labels: &str, summary: &Summary) {
         match self {
-            Notation::Text => {
+            Notation::Text(_) => {
                 for (share, seconds) in &summary.quantiles {
                     self.put(
                         out,
@@ -281,9 +289,9 @@ mod tests {
     #[test]
     fn text_is_for_prometheus() {
         let expected = "# HELP a_total How many.\n# TYPE a_total counter\na_total{proxy=\"a\\\"b\\\\c\\nd\",code=\"2xx\"} 7\n\
-            a_total NaN\n# HELP nothing None.\n# TYPE nothing gauge\n# HELP b Now.\n# TYPE b gauge\nb 0.500000\n|b -1\n\
+            a_total NaN\n# HELP b Now.\n# TYPE b gauge\nb 0.500000\n|b -1\n\
             # HELP c Times.\n# TYPE c summary\nc{quantile=\"0.5\"} 0.001000\nc_sum 2.000000\nc_count 3\n";
-        assert_eq!(written(Notation::Text), expected);
+        assert_eq!(written(Notation::text()), expected);
     }
 
     #[test]
