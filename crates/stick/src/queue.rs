@@ -7,6 +7,7 @@
 use crate::arena::Arena;
 use crate::layout::header;
 use crate::sync::Ordering::Relaxed;
+use crate::table::LOOKS_MAX;
 
 /// Slots of the wheel.
 pub(crate) const SLOTS: u64 = 64;
@@ -23,11 +24,15 @@ pub(crate) struct Queue {
     occupied: u64,
     /// Slots before this one were dealt with. Counts on, without the wheel's end.
     pub due: u64,
+    /// How old entries are that make room for others, about: see [`Table`](crate::table::Table).
+    pub age: Option<i64>,
+    /// Entries that may be looked at for the next one to go.
+    pub looks: u32,
 }
 
 impl Queue {
     pub const fn new() -> Queue {
-        Queue { ends: [(0, 0); SLOTS as usize], occupied: 0, due: 0 }
+        Queue { ends: [(0, 0); SLOTS as usize], occupied: 0, due: 0, age: None, looks: LOOKS_MAX }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -21,6 +21,8 @@ use crate::shares::Shares;
 use crate::sliding::Sliding;
 use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering};
 
+pub(crate) use room::LOOKS_MAX;
+
 /// How stickiness names a server (`srvkey`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerKey {

@@ -305,6 +305,41 @@ mod model {
         assert_eq!(table.numbers(), 100_000);
     }
 
+    /// A flood of keys takes the place of its own older ones: who comes again before a table is filled anew stays, be it half of
+    /// the table.
+    #[test]
+    fn who_comes_again_outlives_a_flood() {
+        const SIZE: u32 = 4096;
+        for (expire_ms, regulars, turns) in
+            [(600_000, SIZE / 2, 8), (0, SIZE / 2, 8), (600_000, SIZE / 8, 4), (0, SIZE / 8, 4)]
+        {
+            let table = Table::new(spec(SIZE, expire_ms, true), 1);
+            let mut now = 1_000_000;
+            let mut missed = Vec::new();
+            let come = |n: u32, now: u64| {
+                let was_there = super::key(&table, n, &mut [0; 4]).is_some();
+                let buf = n.to_be_bytes();
+                table.find_or_insert(table.spec().key.key(&buf).unwrap(), now).unwrap().touch(now);
+                was_there
+            };
+            (0..regulars).for_each(|n| _ = come(n, now));
+            // A stranger each millisecond, and each regular when three quarters of the other entries are strangers since.
+            let others = SIZE - regulars;
+            for n in 0..others * turns {
+                now += 1;
+                come(1_000_000 + n, now);
+                let (round, of) = (others * 3 / 4, |n: u32| n * regulars / (others * 3 / 4));
+                for regular in of(n % round)..of(n % round + 1) {
+                    if !come(regular, now) {
+                        missed.push(regular);
+                    }
+                }
+            }
+            table.check_invariants();
+            assert_eq!((table.used(), missed.len()), (SIZE, 0), "{expire_ms} {regulars}");
+        }
+    }
+
     #[test]
     fn names_have_numbers() {
         let table = Table::new(spec(1, 0, true), 1);

@@ -5,8 +5,18 @@ use crate::layout::header;
 use crate::queue::{Queue, SLOTS};
 use crate::sync::Ordering;
 
-/// Entries looked at for the oldest one.
-const EVICT_LOOKS: usize = 32;
+/// Tables of up to so many entries give up exactly the oldest one.
+const EXACT_MAX: u32 = 32;
+/// Entries of a table without `purge` that are looked at for one that is due.
+const OVER_LOOKS: usize = 32;
+/// Entries that may be looked at for an old one, in the long run.
+const LOOKS: u32 = 16;
+/// The most at once, when few were needed before: those that are used again and again may lie in a row.
+pub(crate) const LOOKS_MAX: u32 = 1024;
+/// What lacks less than this part of the age of those that went before is as old.
+const AS_OLD: i64 = 8;
+/// The age that is kept is in parts of this size, and goes one of so many parts of the way to each that is found.
+const FINE: i64 = 64;
 /// Slots that are searched for an entry that may go.
 const EVICT_SLOTS: u64 = 8;
 /// Entries that are expired by whoever needs room.
@@ -66,7 +76,7 @@ impl Table {
     /// Takes away one entry that is due in the present slot.
     fn evict_over(&self, queue: &mut Queue, now_ms: u64) -> bool {
         let mut next = queue.first(now_ms / self.slot_ms);
-        for _ in 0..EVICT_LOOKS {
+        for _ in 0..OVER_LOOKS {
             let Some(at) = next else { return false };
             next = queue.after(&self.arena, at);
             if self.is_over(self.values_at(at), now_ms) && self.take_away(queue, at, 0) {
@@ -90,42 +100,44 @@ impl Table {
         false
     }
 
+    /// In a flood the first one of a slot is as old as those that went before: it is looked at alone. Whoever is younger, or held, goes
+    /// to the end, and is looked at again when all others were. If none is as old, the oldest of those that were looked at goes.
     fn evict_from(&self, queue: &mut Queue, slot: u64, now_ms: u64) -> bool {
+        let is_small = self.spec.size <= EXACT_MAX;
+        let as_old = match queue.age {
+            Some(age) if !is_small => age - age / AS_OLD - FINE,
+            _ => i64::MAX,
+        };
+        let looks = if is_small { EXACT_MAX } else { queue.looks };
+        let (mut next, last) = (queue.first(slot), queue.last(slot));
         let mut oldest: Option<(i64, u32)> = None;
-        let mut next = queue.first(slot);
-        let mut young = [0; EVICT_LOOKS];
         let mut looked = 0;
-        // Those that move do not count, but for one turn only: a slot far behind may be their own again.
-        for _ in 0..2 * EVICT_LOOKS {
-            let Some(at) = next.filter(|_| looked < EVICT_LOOKS) else { break };
-            next = queue.after(&self.arena, at);
+        while let Some(at) = next.filter(|_| looked < looks) {
+            looked += 1;
+            next = queue.after(&self.arena, at).filter(|_| Some(at) != last);
             let words = self.arena.entry(at).narrow;
             let stamp = words[header::STAMP].load(Ordering::Acquire);
+            // It may have been used since it was put here.
             let its_slot = self.slot_of(stamp, now_ms);
-            if its_slot > slot {
-                // It was used since it was put here.
-                queue.remove(&self.arena, at);
-                queue.push(&self.arena, at, its_slot);
-                continue;
-            }
-            young[looked] = at;
-            looked += 1;
-            let age = self.age(stamp, now_ms);
-            let is_free = words[header::HOLDERS].load(Ordering::Acquire) == 0;
-            if is_free && oldest.is_none_or(|(most, _)| age > most) {
-                oldest = Some((age, at));
-            }
-        }
-        if looked == EVICT_LOOKS && next.is_some() {
-            // Those that were used lately make place at the front for others to be looked at next time.
-            for at in &young[..looked] {
-                let stamp = self.arena.entry(*at).narrow[header::STAMP].load(Ordering::Acquire);
-                if oldest.is_none_or(|(most, oldest)| oldest != *at && self.age(stamp, now_ms) < most / 2) {
-                    queue.remove(&self.arena, *at);
-                    queue.push(&self.arena, *at, slot);
+            if its_slot <= slot && words[header::HOLDERS].load(Ordering::Acquire) == 0 {
+                let age = self.age(stamp, now_ms) * FINE;
+                if oldest.is_none_or(|(most, _)| age > most) {
+                    oldest = Some((age, at));
+                }
+                if age >= as_old {
+                    break;
                 }
             }
+            if its_slot > slot || !is_small {
+                queue.remove(&self.arena, at);
+                queue.push(&self.arena, at, its_slot.max(slot));
+            }
         }
-        oldest.is_some_and(|(_, at)| self.take_away(queue, at, 0))
+        if queue.age.is_some() {
+            queue.looks = (queue.looks.max(looked) + LOOKS - looked).min(LOOKS_MAX);
+        }
+        let Some((age, at)) = oldest else { return false };
+        queue.age = Some(queue.age.map_or(age, |known| known + (age - known) / FINE));
+        self.take_away(queue, at, 0)
     }
 }

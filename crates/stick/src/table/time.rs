@@ -135,11 +135,11 @@ impl Table {
         }
     }
 
-    /// How old a stamp is, for comparisons only.
+    /// How long ago a stamp was written, for comparisons only: in milliseconds, or in units of 64 ms where there are no deadlines.
     pub(super) fn age(&self, stamp: u32, now_ms: u64) -> i64 {
         match self.spec.expire_ms {
             0 => i64::from(self.stamp(now_ms).wrapping_sub(stamp)),
-            _ => -i64::from(stamp.wrapping_sub(now_ms as u32) as i32),
+            expire_ms => i64::from(expire_ms) - i64::from(stamp.wrapping_sub(now_ms as u32) as i32),
         }
     }
 
