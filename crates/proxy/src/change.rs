@@ -18,7 +18,7 @@ use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
 use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer, yield_now};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 use thalweg_sys::memory::{free_emptied_pages, give_back_pages, give_back_what_is_left};
-use thalweg_sys::process::give_way;
+use thalweg_sys::process::{give_way, roam};
 
 use crate::backend::{Backend, Common};
 use crate::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};
@@ -322,6 +322,7 @@ pub(crate) fn settle(live: &Arc<Live>) {
                 let live = Arc::downgrade(&live);
                 // Without memory for a thread it is done here.
                 let _ = aside.spawn(move || {
+                    roam();
                     give_way();
                     drop(snapshot);
                     if let Some(now) = live.upgrade().and_then(|live| live.current()) {

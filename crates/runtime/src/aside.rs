@@ -57,6 +57,7 @@ pub async fn aside<T: Send + 'static>(
     let slot = Arc::new(Mutex::new(Slot::Working));
     let ending = Ending { slot: Arc::clone(&slot), task: current_task() };
     std::thread::Builder::new().name(name.into()).stack_size(STACK).spawn(move || {
+        thalweg_sys::process::roam();
         let result = work();
         ending.set(Slot::Done(result));
     })?;
@@ -74,11 +75,30 @@ pub async fn aside<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, block_on};
+    use crate::topology::{current_cpus, pin_current_thread};
+    use crate::{Config, CpuSet, block_on};
 
     #[test]
     fn a_task_gets_what_a_thread_computed() {
         assert_eq!(block_on(Config::default(), aside("test", || 6 * 7)).expect("a thread"), 42);
+    }
+
+    #[test]
+    fn work_is_not_bound_to_the_cpu_of_who_waits() {
+        let all = current_cpus().expect("the CPUs");
+        let first: CpuSet = all.iter().take(1).collect();
+        let own = first.clone();
+        let seen = std::thread::spawn(move || {
+            pin_current_thread(&own).expect("one CPU");
+            let bound = current_cpus().expect("the CPUs");
+            (
+                bound,
+                block_on(Config::default(), aside("test", || current_cpus().expect("the CPUs")))
+                    .expect("a thread"),
+            )
+        });
+        let (bound, aside) = seen.join().expect("no panic");
+        assert_eq!((bound.iter().collect::<Vec<_>>(), aside.len()), (first.iter().collect(), all.len()));
     }
 
     #[test]

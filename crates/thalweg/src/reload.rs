@@ -15,7 +15,7 @@ use thalweg_proxy::{Instance, Live, Stopping};
 use thalweg_runtime::Handle;
 use thalweg_syntax::RenderOptions;
 use thalweg_sys::memory::{give_back_pages, give_back_what_is_left};
-use thalweg_sys::process::{Limit, file_limit, give_way_a_little, set_file_limit};
+use thalweg_sys::process::{Limit, file_limit, give_way_a_little, roam, set_file_limit};
 
 use crate::cli::Options;
 use crate::listen::{self, Backups, CliSocket, Handed};
@@ -109,6 +109,7 @@ impl Reloader {
     pub fn start(self: &Arc<Self>, what: Reload, answer: Box<dyn FnOnce(String) + Send>) {
         let reloader = Arc::clone(self);
         let work = move || {
+            roam();
             answer(match what {
                 Reload::Apply { force } => reloader.reload(force).text(),
                 Reload::Compare { files } => reloader.compare(&files).text(),
