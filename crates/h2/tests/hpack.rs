@@ -1,7 +1,7 @@
 //! HPACK by the RFC's examples, by public vectors where they are, and against itself.
 
 use proptest::prelude::*;
-use thalweg_h2::hpack::{DecodeError, Decoder, Encoder, Name, Sink};
+use thalweg_h2::hpack::{DecodeError, Decoder, Encoder, Name, Sink, Strings};
 use thalweg_http::HeaderId;
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ impl Sink for Fields {
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, DecodeError> {
     let mut fields = Fields::default();
-    decoder.decode(block, &mut fields).map(|()| fields.0)
+    decoder.decode(block, &mut Strings::default(), &mut fields).map(|()| fields.0)
 }
 
 fn bytes(hex: &str) -> Vec<u8> {

@@ -18,7 +18,8 @@ use crate::budget::{Abuse, Budget, Exhausted, Pace};
 use crate::error::ErrorCode;
 use crate::flow::{ReceiveWindow, SendWindow};
 use crate::frame::{self, PREFACE};
-use crate::hpack::{DecodeError, Decoder, Encoder};
+use crate::hpack::table::TABLE_MAX;
+use crate::hpack::{DecodeError, Decoder, Encoder, Strings};
 use crate::message::{Malformed, Message, Scratch};
 use crate::settings::{Change, Settings};
 
@@ -303,6 +304,7 @@ struct Block {
 struct Spare {
     head: Head,
     scratch: Scratch,
+    strings: Strings,
 }
 
 thread_local! {
@@ -364,6 +366,7 @@ impl Connection {
         // roles change.
         told.enable_push |= role == Role::Server || config.reversed;
         told.enable_connect_protocol &= role == Role::Server;
+        told.header_table_size = told.header_table_size.min(TABLE_MAX as u32);
         frame::put_settings(&mut output, told.changes());
         let receive = ReceiveWindow::new(65_535);
         Connection {

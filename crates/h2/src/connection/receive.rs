@@ -469,7 +469,7 @@ impl Connection {
         impl crate::hpack::Sink for Nobody {
             fn field(&mut self, _: Name, _: &[u8], _: &[u8], _: bool) {}
         }
-        self.decoder.decode(fragment, &mut Nobody).map_err(Failure::Compression)
+        self.decoder.decode(fragment, &mut Strings::default(), &mut Nobody).map_err(Failure::Compression)
     }
 
     fn continuation(
@@ -516,11 +516,11 @@ impl Connection {
             }
         };
         let mut spare = SPARE.take().unwrap_or_default();
-        let Spare { head, scratch } = &mut *spare;
+        let Spare { head, scratch, strings } = &mut *spare;
         head.set_limit(self.config.head_max);
         let list_max = self.config.settings.max_header_list_size.map_or(usize::MAX, |max| max as usize);
         let mut reader = Reader::new(head, scratch, expect, self.config.fields_max, list_max);
-        let decoded = self.decoder.decode(block, &mut reader);
+        let decoded = self.decoder.decode(block, strings, &mut reader);
         let is_bomb = reader.decoded() / LIST_SHARE > self.config.head_max;
         let read = reader.finish(end);
         let done = match decoded {

@@ -1,6 +1,6 @@
 //! From header blocks to fields.
 
-use super::table::{Name, STATIC, Table};
+use super::table::{Name, STATIC, TABLE_MAX, Table};
 use super::{DecodeError, huffman, integer};
 
 /// Takes the fields of a block, in order.
@@ -9,19 +9,33 @@ pub trait Sink {
     fn field(&mut self, kind: Name, name: &[u8], value: &[u8], clean: bool);
 }
 
-/// Octets of decoded strings whose memory is kept for the next block: connections wait for long, and one long string is rare.
-const STRINGS_KEPT: usize = 1024;
+/// Octets of decoded strings whose memory is kept for the next block: long ones are rare.
+const STRINGS_KEPT: usize = 16 * 1024;
+
+/// What coded strings are decoded into. Nothing of a block is in it when that was read, so that all connections of a thread can
+/// have the same.
+#[derive(Default)]
+pub struct Strings {
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Strings {
+    fn trim(&mut self) {
+        if self.name.capacity() + self.value.capacity() > STRINGS_KEPT {
+            *self = Strings::default();
+        }
+    }
+}
 
 /// The decoder of one direction of a connection.
 pub struct Decoder {
     table: Table,
     /// What the peer may use at most: the SETTINGS_HEADER_TABLE_SIZE that it acknowledged.
-    allowed: usize,
+    allowed: u32,
+    string_max: u32,
     /// A reduction of `allowed` that the next block must begin with (RFC 7541 section 4.2).
     must_shrink: bool,
-    string_max: usize,
-    name: Vec<u8>,
-    value: Vec<u8>,
 }
 
 /// A value may have what a field value has (RFC 9110 section 5.5).
@@ -35,23 +49,21 @@ enum Text<'a> {
 }
 
 impl Decoder {
-    /// A decoder whose dynamic table may have `table_max` octets, by the RFC's way of counting, and whose strings may be
-    /// `string_max` octets long.
+    /// A decoder whose dynamic table may have `table_max` octets, by the RFC's way of counting and [`TABLE_MAX`] at most, and
+    /// whose strings may be `string_max` octets long.
     pub fn new(table_max: usize, string_max: usize) -> Decoder {
         Decoder {
             table: Table::new(table_max),
-            allowed: table_max,
+            allowed: table_max.min(TABLE_MAX) as u32,
+            string_max: u32::try_from(string_max).unwrap_or(u32::MAX),
             must_shrink: false,
-            string_max,
-            name: Vec::new(),
-            value: Vec::new(),
         }
     }
 
     /// The peer acknowledged another SETTINGS_HEADER_TABLE_SIZE.
     pub fn set_allowed(&mut self, octets: usize) {
         self.must_shrink = octets < self.table.max();
-        self.allowed = octets;
+        self.allowed = octets.min(TABLE_MAX) as u32;
     }
 
     /// Octets that the dynamic table uses, by the RFC's way of counting.
@@ -63,7 +75,23 @@ impl Decoder {
     ///
     /// # Errors
     /// Any [`DecodeError`] ends the connection: the tables of both ends differ from then on.
-    pub fn decode(&mut self, block: &[u8], sink: &mut impl Sink) -> Result<(), DecodeError> {
+    pub fn decode(
+        &mut self,
+        block: &[u8],
+        strings: &mut Strings,
+        sink: &mut impl Sink,
+    ) -> Result<(), DecodeError> {
+        let done = self.fields(block, strings, sink);
+        strings.trim();
+        done
+    }
+
+    fn fields(
+        &mut self,
+        block: &[u8],
+        strings: &mut Strings,
+        sink: &mut impl Sink,
+    ) -> Result<(), DecodeError> {
         let mut rest = block;
         let mut may_resize = true;
         while let Some(first) = rest.first() {
@@ -72,10 +100,10 @@ impl Decoder {
                     let index = self.integer(&mut rest, 7)?;
                     self.indexed(index, sink)?;
                 }
-                0x40..=0x7f => self.literal(&mut rest, 6, true, sink)?,
+                0x40..=0x7f => self.literal(&mut rest, 6, true, sink, strings)?,
                 0x20..=0x3f => {
                     let max = self.integer(&mut rest, 5)?;
-                    if !may_resize || max > self.allowed {
+                    if !may_resize || max > self.allowed as usize {
                         return Err(DecodeError::TableSize);
                     }
                     self.table.set_max(max);
@@ -84,15 +112,12 @@ impl Decoder {
                 }
                 // Without indexing, and never indexed: we keep no difference, since nothing is inserted when it is
                 // forwarded.
-                _ => self.literal(&mut rest, 4, false, sink)?,
+                _ => self.literal(&mut rest, 4, false, sink, strings)?,
             }
             if may_resize && self.must_shrink {
                 return Err(DecodeError::TableSize);
             }
             may_resize = false;
-        }
-        if self.name.capacity() + self.value.capacity() > STRINGS_KEPT {
-            (self.name, self.value) = (Vec::new(), Vec::new());
         }
         Ok(())
     }
@@ -120,30 +145,16 @@ impl Decoder {
         prefix: u32,
         insert: bool,
         sink: &mut impl Sink,
+        strings: &mut Strings,
     ) -> Result<(), DecodeError> {
         let index = self.integer(rest, prefix)?;
-        let mut name = std::mem::take(&mut self.name);
-        let mut value = std::mem::take(&mut self.value);
-        let done = self.literal_with(rest, index, insert, sink, &mut name, &mut value);
-        self.name = name;
-        self.value = value;
-        done
-    }
-
-    fn literal_with(
-        &mut self,
-        rest: &mut &[u8],
-        index: usize,
-        insert: bool,
-        sink: &mut impl Sink,
-        name_space: &mut Vec<u8>,
-        value_space: &mut Vec<u8>,
-    ) -> Result<(), DecodeError> {
+        let string_max = self.string_max as usize;
+        let Strings { name: name_space, value: value_space } = strings;
         let new_name = match index {
-            0 => Some(string(rest, self.string_max, name_space)?),
+            0 => Some(string(rest, string_max, name_space)?),
             _ => None,
         };
-        let value = match string(rest, self.string_max, value_space)? {
+        let value = match string(rest, string_max, value_space)? {
             Text::Plain(text) => text,
             Text::Decoded => value_space,
         };
@@ -156,12 +167,12 @@ impl Decoder {
             let kind = Name::of(name);
             sink.field(kind, name, value, clean);
             if insert {
-                self.table.insert(kind, name, value, clean);
+                self.table.insert(kind, name, value, clean, 0);
             }
         } else if let Some(entry) = STATIC.get(index - 1) {
             sink.field(entry.kind, entry.name, value, clean);
             if insert {
-                self.table.insert(entry.kind, entry.name, value, clean);
+                self.table.insert(entry.kind, entry.name, value, clean, 0);
             }
         } else {
             let age = index - 1 - STATIC.len();

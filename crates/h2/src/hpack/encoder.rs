@@ -6,7 +6,7 @@
 
 use thalweg_http::HeaderId;
 
-use super::table::{ENTRY_OVERHEAD, Pseudo, STATIC, Table, static_name};
+use super::table::{ENTRY_OVERHEAD, Name, Pseudo, STATIC, TABLE_MAX, Table, hash, static_name};
 use super::{huffman, integer};
 
 /// A literal without indexing.
@@ -27,15 +27,16 @@ const ENTRY_SHARE: usize = 4;
 pub struct Encoder {
     table: Table,
     /// What we would use at most.
-    wanted: usize,
+    wanted: u32,
     /// The smallest bound since the last block, when it changed (RFC 7541 section 4.2).
-    resized: Option<usize>,
+    resized: Option<u32>,
 }
 
 impl Encoder {
-    /// An encoder that uses at most `wanted` octets of dynamic table, and as many as a peer allows that said nothing yet
-    /// (4096).
+    /// An encoder that uses at most `wanted` octets of dynamic table, or [`TABLE_MAX`] if that is less, and as many as a peer allows
+    /// that said nothing yet (4096).
     pub fn new(wanted: usize) -> Encoder {
+        let wanted = wanted.min(TABLE_MAX) as u32;
         let mut encoder = Encoder { table: Table::new(4096), wanted, resized: None };
         if wanted < 4096 {
             encoder.set_allowed(4096);
@@ -45,9 +46,9 @@ impl Encoder {
 
     /// The peer's SETTINGS_HEADER_TABLE_SIZE.
     pub fn set_allowed(&mut self, octets: usize) {
-        let max = octets.min(self.wanted);
-        if max != self.table.max() {
-            self.table.set_max(max);
+        let max = octets.min(self.wanted as usize) as u32;
+        if max as usize != self.table.max() {
+            self.table.set_max(max as usize);
             self.resized = Some(self.resized.map_or(max, |smallest| smallest.min(max)));
         }
     }
@@ -55,6 +56,7 @@ impl Encoder {
     /// Must be called before the first field of each block.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some(smallest) = self.resized.take() {
+            let smallest = smallest as usize;
             integer::encode(smallest, 5, RESIZE, out);
             if smallest != self.table.max() {
                 integer::encode(self.table.max(), 5, RESIZE, out);
@@ -80,10 +82,10 @@ impl Encoder {
             integer::encode(at + 1, 7, INDEXED, out);
             return;
         }
-        let (first, name) = (places.clone().next(), pseudo.name());
+        let first = places.clone().next();
         // A client talks to few authorities; paths differ.
         let repeats = matches!(pseudo, Pseudo::Authority | Pseudo::Scheme | Pseudo::Method | Pseudo::Status);
-        self.put(first, name, value, repeats, false, out);
+        self.put(first, Name::Pseudo(pseudo), pseudo.name(), value, repeats, false, out);
     }
 
     /// A field; `name` is in lower case.
@@ -96,12 +98,14 @@ impl Encoder {
             integer::encode(at + 1, 7, INDEXED, out);
             return;
         }
-        self.put(at, name, value, repeats(id), is_secret(id, value), out);
+        self.put(at, Name::Field(id), name, value, repeats(id), is_secret(id, value), out);
     }
 
+    #[allow(clippy::too_many_arguments)] // What a field is, and what is to become of it.
     fn put(
         &mut self,
         static_name: Option<usize>,
+        kind: Name,
         name: &[u8],
         value: &[u8],
         repeats: bool,
@@ -110,7 +114,8 @@ impl Encoder {
     ) {
         let cost = name.len() + value.len() + ENTRY_OVERHEAD;
         let insert = repeats && cost <= self.table.max() / ENTRY_SHARE;
-        if insert && let Some(age) = self.table.find(name, value) {
+        let hash = if insert { hash(name, value) } else { 0 };
+        if insert && let Some(age) = self.table.find(kind, name, value, hash) {
             integer::encode(STATIC.len() + 1 + age, 7, INDEXED, out);
             return;
         }
@@ -121,7 +126,7 @@ impl Encoder {
         };
         let known = match static_name {
             Some(at) => Some(at + 1),
-            None if insert => self.table.find_name(name).map(|age| STATIC.len() + 1 + age),
+            None if insert => self.table.find_name(kind, name).map(|age| STATIC.len() + 1 + age),
             None => None,
         };
         match known {
@@ -133,7 +138,7 @@ impl Encoder {
         }
         string(value, out);
         if insert {
-            self.table.insert(super::Name::Field(HeaderId::Other), name, value, true);
+            self.table.insert(kind, name, value, true, hash);
         }
     }
 }

@@ -10,7 +10,7 @@ pub mod huffman;
 mod integer;
 pub mod table;
 
-pub use decoder::{Decoder, Sink};
+pub use decoder::{Decoder, Sink, Strings};
 pub use encoder::Encoder;
 pub use table::{Name, Pseudo};
 

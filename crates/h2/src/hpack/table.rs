@@ -78,6 +78,16 @@ impl Name {
             },
         }
     }
+
+    /// As it is written, where the kind says that.
+    #[inline]
+    pub fn text(self) -> Option<&'static [u8]> {
+        match self {
+            Name::Field(HeaderId::Other) | Name::UnknownPseudo | Name::Malformed => None,
+            Name::Field(id) => Some(id.name().as_bytes()),
+            Name::Pseudo(pseudo) => Some(pseudo.name()),
+        }
+    }
 }
 
 /// Whether bytes are a field name as RFC 9113 section 8.2.1 wants it: a token without upper case.
@@ -186,21 +196,38 @@ pub fn static_name(id: HeaderId) -> Option<usize> {
     (found != u8::MAX).then_some(usize::from(found))
 }
 
+/// The largest bound of a table, in octets by the RFC's way of counting: lengths and places of entries are small numbers.
+pub const TABLE_MAX: usize = 65_536;
+
+/// What is kept of an entry. There is one for each field that repeats, on each connection that waits: hence its size.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Where the name begins in `bytes`, counted from the table's beginning, evicted entries included.
-    at: u64,
-    name_len: u32,
-    value_len: u32,
+    /// Where its text begins in `bytes`, counted from the table's beginning, evicted entries included.
+    at: u32,
+    /// See [`hash`]; of interest to the encoder.
+    hash: u32,
+    name_len: u16,
+    value_len: u16,
     kind: Name,
     clean: bool,
-    /// Of name and value, for the encoder.
-    hash: u32,
 }
 
+const _: () = assert!(size_of::<Entry>() == 16);
+
 impl Entry {
+    /// Octets of name and value.
     fn len(&self) -> usize {
-        self.name_len as usize + self.value_len as usize
+        usize::from(self.name_len) + usize::from(self.value_len)
+    }
+
+    /// Octets of its name in the store.
+    fn stored_name_len(&self) -> usize {
+        if self.kind.text().is_some() { 0 } else { self.name_len.into() }
+    }
+
+    /// Octets that it has in the store.
+    fn stored_len(&self) -> usize {
+        self.stored_name_len() + usize::from(self.value_len)
     }
 }
 
@@ -217,20 +244,30 @@ pub struct Dynamic<'a> {
 }
 
 /// The dynamic table: entries in the order of insertion over one store of bytes, where what was evicted is always in
-/// front.
+/// front. Connections wait for long, so that it has little more memory than what is in it needs; names that are well known
+/// have none.
 pub struct Table {
     entries: VecDeque<Entry>,
     bytes: Vec<u8>,
-    /// What `bytes[0]` would be, counted from the table's beginning.
-    base: u64,
+    /// What `bytes[0]` would be, counted from the table's beginning. It wraps.
+    base: u32,
     /// RFC 7541 section 4.1.
-    size: usize,
-    max: usize,
+    size: u32,
+    max: u32,
 }
 
+/// Entries that room is made for at once, at least.
+const ENTRIES_STEP: usize = 4;
+/// Room for text comes in multiples of this many octets.
+const BYTES_STEP: usize = 128;
+/// The share of itself that a table grows by at least: so that neither growing nor dropping what was evicted is done often.
+const GROWTH_SHARE: usize = 8;
+
 impl Table {
-    /// An empty table of at most `max` octets, by the RFC's way of counting. It allocates when it is first used.
+    /// An empty table of at most `max` octets, by the RFC's way of counting, and no more than [`TABLE_MAX`]. It allocates when it
+    /// is first used.
     pub fn new(max: usize) -> Table {
+        let max = max.min(TABLE_MAX) as u32;
         Table { entries: VecDeque::new(), bytes: Vec::new(), base: 0, size: 0, max }
     }
 
@@ -246,27 +283,32 @@ impl Table {
 
     /// Octets in use, by the RFC's way of counting.
     pub fn size(&self) -> usize {
-        self.size
+        self.size as usize
     }
 
     /// The bound of [`Table::size`].
     pub fn max(&self) -> usize {
-        self.max
+        self.max as usize
     }
 
-    /// Changes the bound, which may evict entries.
+    /// Octets of memory that it has besides itself.
+    pub fn memory(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + self.bytes.capacity()
+    }
+
+    /// Changes the bound, which may evict entries. It stays at most [`TABLE_MAX`].
     pub fn set_max(&mut self, max: usize) {
-        self.max = max;
+        self.max = max.min(TABLE_MAX) as u32;
         self.evict(max);
     }
 
     fn evict(&mut self, room: usize) {
-        while self.size > room {
+        while self.size() > room {
             let Some(oldest) = self.entries.pop_front() else { break };
-            self.size -= oldest.len() + ENTRY_OVERHEAD;
+            self.size -= (oldest.len() + ENTRY_OVERHEAD) as u32;
         }
         if self.entries.is_empty() {
-            self.base += self.bytes.len() as u64;
+            self.base = self.base.wrapping_add(self.bytes.len() as u32);
             self.bytes.clear();
         }
     }
@@ -279,71 +321,98 @@ impl Table {
         Some(Dynamic { kind: entry.kind, name, value, clean: entry.clean })
     }
 
+    #[inline]
     fn text(&self, entry: &Entry) -> Option<(&[u8], &[u8])> {
-        let start = usize::try_from(entry.at - self.base).ok()?;
-        let both = self.bytes.get(start..start + entry.len())?;
-        Some(both.split_at(entry.name_len as usize))
+        let start = self.place(entry);
+        let known = entry.kind.text();
+        let stored = if known.is_some() { 0 } else { usize::from(entry.name_len) };
+        let both = self.bytes.get(start..start + stored + usize::from(entry.value_len))?;
+        let (name, value) = both.split_at(stored);
+        Some((known.unwrap_or(name), value))
+    }
+
+    /// Where the text of an entry begins in the store.
+    #[inline]
+    fn place(&self, entry: &Entry) -> usize {
+        entry.at.wrapping_sub(self.base) as usize
     }
 
     /// Inserts an entry, evicting the oldest ones. One that is larger than the table empties it and is not kept
-    /// (RFC 7541 section 4.4).
-    pub fn insert(&mut self, kind: Name, name: &[u8], value: &[u8], clean: bool) {
+    /// (RFC 7541 section 4.4). `kind` is that of the name; `hash` is for [`Table::find`], where that is used.
+    pub fn insert(&mut self, kind: Name, name: &[u8], value: &[u8], clean: bool, hash: u32) {
+        debug_assert!(kind.text().is_none_or(|known| known == name));
         let cost = name.len() + value.len() + ENTRY_OVERHEAD;
-        self.evict(self.max.saturating_sub(cost));
-        if cost > self.max {
+        self.evict(self.max().saturating_sub(cost));
+        let (Ok(name_len), Ok(value_len)) = (u16::try_from(name.len()), u16::try_from(value.len())) else {
+            return;
+        };
+        if cost > self.max() {
             return;
         }
-        self.make_room(name.len() + value.len());
-        let at = self.base + self.bytes.len() as u64;
-        self.bytes.extend_from_slice(name);
+        let mut entry = Entry { at: 0, hash, name_len, value_len, kind, clean };
+        self.make_room(entry.stored_len());
+        entry.at = self.base.wrapping_add(self.bytes.len() as u32);
+        self.bytes.extend_from_slice(&name[..entry.stored_name_len()]);
         self.bytes.extend_from_slice(value);
-        self.size += cost;
-        self.entries.push_back(Entry {
-            at,
-            name_len: name.len() as u32,
-            value_len: value.len() as u32,
-            kind,
-            clean,
-            hash: hash(name, value),
-        });
+        self.size += cost as u32;
+        self.entries.push_back(entry);
     }
 
     /// Inserts an entry whose name is that of the entry `age` insertions ago.
     pub fn insert_with_name_of(&mut self, age: usize, value: &[u8], clean: bool) {
-        // The name may be evicted by its own heir, so it is copied first (RFC 7541 section 4.4).
         let Some(entry) = self.get(age) else { return };
-        let (kind, name) = (entry.kind, entry.name.to_vec());
-        self.insert(kind, &name, value, clean);
+        let kind = entry.kind;
+        match kind.text() {
+            Some(name) => self.insert(kind, name, value, clean, 0),
+            None => {
+                // The name may be evicted by its own heir, so it is copied first (RFC 7541 section 4.4).
+                let name = entry.name.to_vec();
+                self.insert(kind, &name, value, clean, 0);
+            }
+        }
     }
 
-    /// Drops the bytes of evicted entries when the store would grow beyond twice its bound.
+    /// Makes room for another entry with so much text: where evicted ones were, if that is enough.
     fn make_room(&mut self, len: usize) {
-        if self.bytes.len() + len <= self.max * 2 {
+        let count = self.entries.len();
+        if count == self.entries.capacity() {
+            self.entries.reserve_exact((count / GROWTH_SHARE).max(ENTRIES_STEP));
+        }
+        if self.bytes.len() + len <= self.bytes.capacity() {
             return;
         }
-        let live = self.entries.front().map_or(self.bytes.len(), |oldest| (oldest.at - self.base) as usize);
-        self.bytes.drain(..live);
-        self.base += live as u64;
+        let evicted = self.entries.front().map_or(self.bytes.len(), |oldest| self.place(oldest));
+        self.bytes.drain(..evicted);
+        self.base = self.base.wrapping_add(evicted as u32);
+        let needed = self.bytes.len() + len;
+        let wanted = (needed + needed / GROWTH_SHARE).next_multiple_of(BYTES_STEP);
+        if wanted > self.bytes.capacity() {
+            self.bytes.reserve_exact(wanted - self.bytes.len());
+        }
     }
 
-    /// For the encoder: how long ago exactly this field was inserted.
-    pub fn find(&self, name: &[u8], value: &[u8]) -> Option<usize> {
-        let wanted = hash(name, value);
-        self.entries.iter().rev().position(|entry| {
-            entry.hash == wanted && self.text(entry).is_some_and(|text| text == (name, value))
-        })
+    /// For the encoder: how long ago exactly this field was inserted, with its [`hash`].
+    pub fn find(&self, kind: Name, name: &[u8], value: &[u8], hash: u32) -> Option<usize> {
+        let is_it = |entry: &Entry| {
+            entry.hash == hash
+                && entry.kind == kind
+                && self.text(entry).is_some_and(|text| text == (name, value))
+        };
+        self.entries.iter().rev().position(is_it)
     }
 
     /// For the encoder: how long ago a field with this name was inserted.
-    pub fn find_name(&self, name: &[u8]) -> Option<usize> {
-        self.entries.iter().rev().position(|entry| {
-            entry.name_len as usize == name.len() && self.text(entry).is_some_and(|text| text.0 == name)
-        })
+    pub fn find_name(&self, kind: Name, name: &[u8]) -> Option<usize> {
+        let is_it = |entry: &Entry| {
+            entry.kind == kind
+                && (kind.text().is_some() || self.text(entry).is_some_and(|text| text.0 == name))
+        };
+        self.entries.iter().rev().position(is_it)
     }
 }
 
 /// Of name and value, eight octets at a time: enough to tell most entries apart.
-fn hash(name: &[u8], value: &[u8]) -> u32 {
+pub fn hash(name: &[u8], value: &[u8]) -> u32 {
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, eight: u64| (hash.rotate_left(5) ^ eight).wrapping_mul(PRIME);
     let mixed = [name, value].into_iter().fold(0, |hash, text| {
@@ -391,20 +460,44 @@ mod tests {
         let mut table = Table::new(200);
         for i in 0..1000u32 {
             let value = i.to_string();
-            table.insert(Name::of(b"x-n"), b"x-n", value.as_bytes(), true);
+            let hash = hash(b"x-n", value.as_bytes());
+            table.insert(Name::of(b"x-n"), b"x-n", value.as_bytes(), true, hash);
             assert!(table.size() <= 200);
-            assert!(table.bytes.len() <= 400);
+            assert!(table.memory() <= 400);
             assert_eq!(table.get(0).unwrap().value, value.as_bytes());
             let oldest = table.len() - 1;
             assert_eq!(table.get(oldest).unwrap().value, (i as usize - oldest).to_string().as_bytes());
             assert!(table.get(table.len()).is_none());
         }
-        assert_eq!(table.find(b"x-n", b"998"), Some(1));
-        assert_eq!(table.find(b"x-n", b"1"), None);
-        assert_eq!(table.find_name(b"x-n"), Some(0));
+        let find = |value| table.find(Name::of(b"x-n"), b"x-n", value, hash(b"x-n", value));
+        assert_eq!((find(b"998"), find(b"1")), (Some(1), None));
+        assert_eq!(table.find_name(Name::of(b"x-n"), b"x-n"), Some(0));
+        assert_eq!(table.find_name(Name::of(b"x-m"), b"x-m"), None);
         table.set_max(40);
         assert_eq!((table.len(), table.size()), (1, 38));
-        table.insert(Name::of(b"x-large"), b"x-large", &[b'a'; 40], true);
+        table.insert(Name::of(b"x-large"), b"x-large", &[b'a'; 40], true, 0);
         assert_eq!((table.len(), table.size()), (0, 0));
+    }
+
+    /// The fields of a browser's request, of which names that are well known are kept nowhere.
+    #[test]
+    fn a_table_has_little_more_memory_than_its_text() {
+        let mut table = Table::new(4096);
+        let mut text = 0;
+        for (n, name) in [b"user-agent", b"accept-lan", b"x-own-name"].iter().cycle().enumerate().take(24) {
+            let value = vec![b'a'; 20 + n];
+            let kind = Name::of(*name);
+            table.insert(kind, *name, &value, true, 0);
+            text += value.len() + if kind.text().is_some() { 0 } else { name.len() };
+            let most = 16 * (n + 1 + ENTRIES_STEP) + text + text / GROWTH_SHARE + BYTES_STEP;
+            assert!(table.memory() <= most, "{} octets for {} entries of {text}", table.memory(), n + 1);
+            let newest = table.get(0).unwrap();
+            assert_eq!((newest.name, newest.value), (&name[..], &value[..]));
+        }
+        let before = table.memory();
+        for n in 0..10_000u32 {
+            table.insert(Name::of(b"date"), b"date", n.to_string().repeat(8).as_bytes(), true, 0);
+        }
+        assert!(before < table.memory() && table.memory() <= 4096 + 4096 / GROWTH_SHARE + BYTES_STEP);
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::hpack::Decoder;
+use crate::hpack::{Decoder, Strings};
 
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
@@ -44,7 +44,7 @@ fn decoded(block: &[u8]) -> Vec<(String, String)> {
         }
     }
     let mut all = All(Vec::new());
-    Decoder::new(4096, 16_384).decode(block, &mut all).unwrap();
+    Decoder::new(4096, 16_384).decode(block, &mut Strings::default(), &mut all).unwrap();
     all.0
 }
 
@@ -280,7 +280,7 @@ fn what_is_encoded_is_read() {
         encode_request(&head, b"https", &mut encoder, &mut block);
         let (mut again, mut scratch) = (Head::new(), Scratch::default());
         let mut reader = Reader::new(&mut again, &mut scratch, REQUEST, 100, 16_384);
-        decoder.decode(&block, &mut reader).unwrap();
+        decoder.decode(&block, &mut Strings::default(), &mut reader).unwrap();
         reader.finish(true).unwrap();
         assert_eq!(
             line(&again),
@@ -293,7 +293,7 @@ fn what_is_encoded_is_read() {
     encode_response(&head, &mut encoder, &mut block);
     let (mut again, mut scratch) = (Head::new(), Scratch::default());
     let mut reader = Reader::new(&mut again, &mut scratch, Expect::Response, 100, 16_384);
-    decoder.decode(&block, &mut reader).unwrap();
+    decoder.decode(&block, &mut Strings::default(), &mut reader).unwrap();
     reader.finish(true).unwrap();
     assert_eq!((again.status(), again.len()), (302, 2));
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use thalweg_h2::error::ErrorCode;
 use thalweg_h2::frame::{self, HEADER_LEN, Header, Kind, PREFACE, flag};
-use thalweg_h2::hpack::{Decoder, Name, Sink};
+use thalweg_h2::hpack::{Decoder, Name, Sink, Strings};
 use thalweg_h2::settings::Change;
 
 /// Stands for the stream that a server's script waited for last.
@@ -190,7 +190,7 @@ pub fn told(bytes: &[u8]) -> Told {
                     continue;
                 }
                 let mut fields = Fields::default();
-                let decoded = decoder.decode(&block, &mut fields);
+                let decoded = decoder.decode(&block, &mut Strings::default(), &mut fields);
                 say(id, format!("\n{id} fields{}", fields.text()));
                 if let Err(error) = decoded {
                     say(id, format!("\n{error}"));

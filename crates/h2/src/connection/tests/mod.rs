@@ -134,6 +134,21 @@ fn post_of(stream: u32, n: u8) -> Vec<u8> {
     frame(Kind::Headers, flag::END_HEADERS, stream, &block)
 }
 
+/// A table is no larger than lengths and places in it may be, whatever the owner wants.
+#[test]
+fn the_largest_table_is_what_the_peer_is_told() {
+    let settings = Settings { header_table_size: 1 << 20, ..Settings::default() };
+    let mut end = End::new(Role::Server, Config { settings, ..Config::default() });
+    // SETTINGS_HEADER_TABLE_SIZE, 65536.
+    assert_eq!(end.frames()[0].1[..6], [0, 1, 0, 1, 0, 0]);
+    end.feed(PREFACE).unwrap();
+    end.feed(&[frame(Kind::Settings, 0, 0, b""), frame(Kind::Settings, flag::ACK, 0, b"")].concat()).unwrap();
+    // A change of its size to that (RFC 7541 section 6.3).
+    end.feed(&frame(Kind::Headers, BOTH, 1, &[b"\x3f\xe1\xff\x03", GET].concat())).unwrap();
+    end.feed(&get(3)).unwrap();
+    assert!(matches!(end.events()[..], [.., Seen::Head { stream: 1, .. }, Seen::Head { stream: 3, .. }]));
+}
+
 fn failure(bytes: &[&[u8]]) -> Failure {
     let mut end = server();
     for part in bytes {
