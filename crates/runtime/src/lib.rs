@@ -85,8 +85,8 @@ pub use profile::{Kind, Profiling};
 #[cfg(not(loom))]
 pub use scheduler::{
     Cause, Class, Config, Handle, Incident, NICE_MAX, NICE_MIN, Runtime, SHARED_MAX, SpawnOptions, block_on,
-    handle, kill, run_on, spawn, spawn_shared, spawn_with, stop, stopping, thread_count, thread_index,
-    waiting_tasks,
+    go_on_with, handle, kill, run_on, spawn, spawn_shared, spawn_with, stop, stopping, thread_count,
+    thread_index, waiting_tasks,
 };
 #[cfg(not(loom))]
 pub use task::{Reason, TaskId, Turn, current_task, in_class, reasons, set_class, set_nice, yield_now};

@@ -10,6 +10,7 @@
 
 use super::queue::{CLASSES, Class, RunQueue};
 use super::runtime::Shared;
+use super::successor::Successor;
 use super::thread::Endpoint;
 use super::wheel::{Due, Wheel};
 use crate::clock;
@@ -82,6 +83,8 @@ pub(crate) struct Local {
     current_slot: Cell<*const Slot>,
     reasons: Cell<Reason>,
     want: Cell<u64>,
+    /// What the task that runs goes on with.
+    pub(crate) successor: Cell<Option<Successor>>,
     /// Runs so far: the watchdog tells by it whether the same run still goes on.
     pub(crate) runs: Cell<u64>,
     pub(crate) profiling: Cell<bool>,
@@ -157,6 +160,7 @@ impl Local {
             current_slot: Cell::new(ptr::null()),
             reasons: Cell::new(Reason::empty()),
             want: Cell::new(NEVER),
+            successor: Cell::new(None),
             runs: Cell::new(0),
             profiling: Cell::new(false),
             meter: Default::default(),
@@ -590,9 +594,13 @@ impl Local {
                 if want != NEVER {
                     self.arm(slot, index, want);
                 }
-                if slot.state.replace(State::Idle) == State::RunningWoken {
+                if slot.state.get() == State::RunningWoken {
+                    // It may have wanted to go on with another one.
+                    drop(self.successor.take());
                     slot.state.set(State::Queued);
                     self.enqueue(slot, index);
+                } else {
+                    slot.state.set(State::Idle);
                 }
             }
         }
@@ -603,12 +611,17 @@ impl Local {
         }
     }
 
-    /// Drops the task's future and frees the slot.
+    /// Drops the task's future and frees the slot, unless the task goes on with another one.
     #[inline]
     fn finish(&self, slot: &Slot, index: u32) {
         slot.state.set(State::Dying);
         // SAFETY: the future is alive and is never touched again.
         unsafe { (slot.vtable.get().drop)(slot.storage()) };
+        if let Some(next) = self.successor.take()
+            && next.take_over(slot)
+        {
+            return self.enqueue(slot, index);
+        }
         self.release(slot, index);
     }
 
@@ -631,6 +644,7 @@ impl Local {
                 // SAFETY: the future is alive (it was not Dying) and is never touched again.
                 _ = catch_unwind(AssertUnwindSafe(|| unsafe { drop(future) }));
             }
+            _ = catch_unwind(AssertUnwindSafe(|| self.successor.set(None)));
             self.release(slot, id.index());
             self.current_slot.set(ptr::null());
             self.report_panic(name, from, panic);

@@ -4,6 +4,7 @@ mod local;
 mod queue;
 mod runtime;
 mod shared;
+mod successor;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -14,6 +15,7 @@ pub(crate) use local::{Local, local, local_ptr};
 pub use queue::{Class, NICE_MAX, NICE_MIN};
 pub use runtime::{Config, Handle, Runtime, block_on, handle, stop, stopping};
 pub use shared::SHARED_MAX;
+pub use successor::go_on_with;
 
 use crate::profile::Kind;
 use crate::task::{Reason, TaskId};

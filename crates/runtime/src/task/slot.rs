@@ -95,7 +95,8 @@ impl<F: Future<Output = ()>> VtableOf<F> {
     }
 }
 
-/// Moves a future into a storage, which must not move until the future is dropped through the table returned.
+/// Moves a future into a storage, which must not move from the first poll on until the future is dropped through the table
+/// returned.
 ///
 /// # Safety
 /// `storage` is valid for writes and holds no future.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 mod reports;
+mod successors;
 mod threads;
 mod timers;
 mod turns;
