@@ -292,17 +292,17 @@ impl Counters {
         self.h2_excesses.get(index)
     }
 
-    /// Counts what a connection of HTTP/2 counted since `before`.
-    pub fn count_frames(&self, before: &Tally, now: &Tally) {
-        self.h2_headers.add(now.headers - before.headers);
-        self.h2_data.add(now.data - before.data);
-        self.h2_settings.add(now.settings - before.settings);
-        self.h2_resets.add(now.resets - before.resets);
-        self.h2_goaways.add(now.goaways - before.goaways);
-        self.h2_connection_errors.add(now.connection_errors - before.connection_errors);
-        self.h2_stream_errors.add(now.stream_errors - before.stream_errors);
-        self.h2_resets_sent.add(now.resets_sent - before.resets_sent);
-        self.h2_goaways_sent.add(now.goaways_sent - before.goaways_sent);
+    /// Counts what a connection of HTTP/2 counted.
+    pub fn count_frames(&self, more: &Tally) {
+        self.h2_headers.add(more.headers.into());
+        self.h2_data.add(more.data.into());
+        self.h2_settings.add(more.settings.into());
+        self.h2_resets.add(more.resets.into());
+        self.h2_goaways.add(more.goaways.into());
+        self.h2_connection_errors.add(more.connection_errors.into());
+        self.h2_stream_errors.add(more.stream_errors.into());
+        self.h2_resets_sent.add(more.resets_sent.into());
+        self.h2_goaways_sent.add(more.goaways_sent.into());
     }
 
     /// Starts the maxima anew. Only the owning thread may call this.
@@ -360,9 +360,21 @@ impl Counters {
     /// A session or stream is here; it leaves when what this returns is dropped.
     #[inline]
     pub fn enter(&self) -> Present<'_> {
+        self.come();
+        Present(self)
+    }
+
+    /// The same of what [leaves](Counters::leave) by itself.
+    #[inline]
+    pub fn come(&self) {
         self.current.add(1);
         self.current_max.raise_to(self.current.get());
-        Present(self)
+    }
+
+    /// What [came](Counters::come) is gone.
+    #[inline]
+    pub fn leave(&self) {
+        self.current.sub(1);
     }
 }
 
@@ -385,7 +397,7 @@ impl<'a> Present<'a> {
 impl Drop for Present<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.current.sub(1);
+        self.0.leave();
     }
 }
 

@@ -84,7 +84,9 @@ pub enum Way {
 pub struct Frames {
     /// Whether anybody wants to know.
     pub wanted: bool,
-    noted: Vec<(Way, Header)>,
+    // Boxed because few connections are traced.
+    #[allow(clippy::box_collection)]
+    noted: Option<Box<Vec<(Way, Header)>>>,
 }
 
 impl Frames {
@@ -92,7 +94,7 @@ impl Frames {
     #[inline]
     pub fn note(&mut self, way: Way, frame: &Header) {
         if self.wanted {
-            self.noted.push((way, *frame));
+            self.noted.get_or_insert_default().push((way, *frame));
         }
     }
 
@@ -112,7 +114,7 @@ impl Frames {
     /// Whether there is anything to be told.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.noted.is_empty()
+        self.noted.is_none()
     }
 }
 
@@ -250,7 +252,7 @@ impl Thread {
     /// Tells of the frames that were noted, and has those that come be noted as long as somebody asks for them.
     #[inline]
     fn trace_frames(&self, subject: Subject, frames: &mut Frames, of: impl Fn(&mut String)) {
-        for (way, frame) in frames.noted.drain(..) {
+        for (way, frame) in frames.noted.take().into_iter().flat_map(|noted| *noted) {
             let (message, sent) = match way {
                 Way::Received => ("rcvd frame", false),
                 Way::Sent => ("sent frame", true),

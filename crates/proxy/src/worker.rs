@@ -23,7 +23,7 @@ use crate::backend::Backend;
 use crate::backend::descriptors::Descriptors;
 use crate::backend::pool::Pools;
 use crate::connection::tls::RecordLimits;
-use crate::counters::{Counters, Kept, OfServer, PastSecond, Present, Rate, ThreadCounters};
+use crate::counters::{Counters, Kept, OfServer, PastSecond, Rate, ThreadCounters};
 use crate::instance::{Instance, Lent, Live, STREAM_BLOCK};
 pub use crate::sessions::SessionEntry;
 use crate::sessions::SessionList;
@@ -408,8 +408,8 @@ impl Thread {
         }
     }
 
-    /// A session of a listener begins; it ends when what this returns is dropped.
-    pub fn begin_session(&self, listener: usize) -> Present<'_> {
+    /// A session of a listener begins, which [ends](Thread::end_session) once.
+    pub fn begin_session(&self, listener: usize) {
         let now_ms = clock::now_ms();
         let instance = &*self.live;
         let proxy = instance.listeners[listener].frontend();
@@ -424,7 +424,12 @@ impl Thread {
             let rates = instance.threads.iter().map(|t| &t.process.session_rate);
             raise(&instance.process_peaks.sessions, rates, past);
         }
-        counters.enter()
+        counters.come();
+    }
+
+    /// A session that [began](Thread::begin_session) is over.
+    pub fn end_session(&self, listener: usize) {
+        self.fe_counters(listener).leave();
     }
 
     /// A request begins on a listener.
@@ -534,6 +539,7 @@ impl Thread {
         let spare = std::mem::take(&mut *self.spare_streams.borrow_mut());
         drop(spare);
         self.sessions.borrow_mut().trim();
+        crate::connection::mux::trim();
     }
 
     /// Tells what this thread keeps for streams and sessions, but for what their heads and texts take beside them.

@@ -6,11 +6,13 @@
 //! many, with the reason by name.
 
 mod receive;
+mod room;
 mod send;
 mod stream;
 mod windows;
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use thalweg_http::Head;
 
@@ -23,6 +25,7 @@ use crate::hpack::{DecodeError, Decoder, Encoder, Strings};
 use crate::message::{Malformed, Message, Scratch};
 use crate::settings::{Change, Settings};
 
+pub use room::Room;
 pub use send::OpenError;
 use stream::{Direction, NotAnnounced, Reset, Stream, Streams};
 
@@ -36,7 +39,7 @@ pub enum Role {
 }
 
 /// What the owner decides about a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// What the peer is told. `max_concurrent_streams` is enforced, on what we open as well.
     pub settings: Settings,
@@ -242,29 +245,29 @@ impl From<Exhausted> for Failure {
     }
 }
 
-/// How many frames of some kinds a connection saw, and what it had to refuse.
+/// How many frames of some kinds a connection saw since this was last asked, and what it had to refuse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Streams that were opened, by either side.
-    pub streams: u64,
+    pub streams: u32,
     /// HEADERS frames that came.
-    pub headers: u64,
+    pub headers: u32,
     /// DATA frames that came.
-    pub data: u64,
+    pub data: u32,
     /// SETTINGS frames that came, acknowledgements included.
-    pub settings: u64,
+    pub settings: u32,
     /// RST_STREAM frames that came.
-    pub resets: u64,
+    pub resets: u32,
     /// GOAWAY frames that came.
-    pub goaways: u64,
+    pub goaways: u32,
     /// Breaches that ended the connection.
-    pub connection_errors: u64,
+    pub connection_errors: u32,
     /// Breaches that ended a stream.
-    pub stream_errors: u64,
+    pub stream_errors: u32,
     /// RST_STREAM frames that were sent.
-    pub resets_sent: u64,
+    pub resets_sent: u32,
     /// GOAWAY frames that were sent.
-    pub goaways_sent: u64,
+    pub goaways_sent: u32,
 }
 
 /// Octets of control frames that wait because the peer does not read.
@@ -283,9 +286,9 @@ enum Expected {
 struct DataFrame {
     stream: u32,
     /// Octets of payload to come, padding not counted.
-    left: usize,
+    left: u32,
     /// Octets of padding behind them.
-    padding: usize,
+    padding: u8,
     end: bool,
     /// Nobody wants it.
     ignored: bool,
@@ -299,39 +302,46 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-/// What header blocks are read into.
+/// What header blocks are read into, and written.
 #[derive(Default)]
 struct Spare {
     head: Head,
     scratch: Scratch,
     strings: Strings,
+    block: Vec<u8>,
 }
 
 thread_local! {
-    /// Lent to each block that is read, which is done with before another one is: one for all connections of a thread, most of which
-    /// wait. Boxed, so that a word is moved for that.
+    /// Lent to each block, which is done with before another one is: one for all connections of a thread, most of which wait. Boxed,
+    /// so that a word is moved for that.
     static SPARE: Cell<Option<Box<Spare>>> = const { Cell::new(None) };
 }
 
-/// The longest block in parts whose memory the connection keeps for the next one.
-const SPARE_BLOCK_MAX: usize = 1024;
+/// The longest written block whose memory is kept for the next one.
+const SPARE_BLOCK_MAX: usize = 16 * 1024;
 
-/// See the module's documentation.
+/// See the module's documentation. Most of them wait: what is rare is boxed, and what only streams need is
+/// [given back](Connection::rest).
 pub struct Connection {
     role: Role,
-    config: Config,
     expected: Expected,
+    /// Our settings were acknowledged.
+    acknowledged: bool,
+    /// The frame that came last has to do with a header block.
+    in_head: bool,
+    failed: Option<Failure>,
+    /// Shared by all connections that have the same.
+    config: Arc<Config>,
     decoder: Decoder,
     encoder: Encoder,
     remote: Settings,
-    /// Our settings were acknowledged.
-    acknowledged: bool,
     streams: Streams,
-    reset: Reset,
+    /// Until one was reset there are none.
+    reset: Option<Box<Reset>>,
     send: SendWindow,
     receive: ReceiveWindow,
     data: Option<DataFrame>,
-    block: Option<Block>,
+    block: Option<Box<Block>>,
     /// The largest id the peer used.
     last_remote: u32,
     /// The next id we use.
@@ -341,21 +351,18 @@ pub struct Connection {
     goaway_received: Option<u32>,
     /// We said so.
     goaway_sent: Option<u32>,
-    failed: Option<Failure>,
-    /// The frame that came last has to do with a header block.
-    in_head: bool,
     budget: Budget,
     pace: Pace,
     tally: Tally,
     /// Frames and resets that may still be handled in this go.
     turn: (u32, u32),
     output: Vec<u8>,
-    spare_block: Vec<u8>,
 }
 
 impl Connection {
     /// A connection on which nothing was exchanged yet; its first frames are in the output.
-    pub fn new(role: Role, config: Config, now_ms: u64) -> Connection {
+    pub fn new(role: Role, config: impl Into<Arc<Config>>, now_ms: u64) -> Connection {
+        let config = config.into();
         let mut output = Vec::with_capacity(256);
         let connected = (role == Role::Client) != config.reversed;
         if connected {
@@ -368,19 +375,20 @@ impl Connection {
         told.enable_connect_protocol &= role == Role::Server;
         told.header_table_size = told.header_table_size.min(TABLE_MAX as u32);
         frame::put_settings(&mut output, told.changes());
-        let receive = ReceiveWindow::new(65_535);
         Connection {
             role,
             expected: if connected { Expected::Settings } else { Expected::Preface },
+            acknowledged: false,
+            in_head: false,
+            failed: None,
             // Until our settings are acknowledged the peer may use what the RFC gives it.
             decoder: Decoder::new(4096, config.head_max),
             encoder: Encoder::new(config.encoder_table),
             remote: Settings::default(),
-            acknowledged: false,
             streams: Streams::default(),
-            reset: Reset::new(),
+            reset: None,
             send: SendWindow::new(65_535),
-            receive,
+            receive: ReceiveWindow::new(65_535),
             data: None,
             block: None,
             last_remote: 0,
@@ -388,14 +396,11 @@ impl Connection {
             streams_total: 0,
             goaway_received: None,
             goaway_sent: None,
-            failed: None,
-            in_head: false,
             budget: Budget::new(now_ms),
             pace: Pace::new(now_ms),
             tally: Tally::default(),
             turn: (u32::MAX, u32::MAX),
             output,
-            spare_block: Vec::new(),
             config,
         }
     }
@@ -431,9 +436,18 @@ impl Connection {
         self.failed
     }
 
-    /// What was counted so far.
-    pub fn tally(&self) -> Tally {
-        Tally { streams: self.streams_total.into(), ..self.tally }
+    /// What was counted since this was last asked.
+    pub fn take_tally(&mut self) -> Tally {
+        std::mem::take(&mut self.tally)
+    }
+
+    /// Whether the stream is one that we reset not long ago.
+    fn was_reset(&self, id: u32) -> bool {
+        self.reset.as_ref().is_some_and(|reset| reset.contains(id))
+    }
+
+    fn note_reset(&mut self, id: u32) {
+        self.reset.get_or_insert_with(|| Box::new(Reset::new())).add(id);
     }
 
     fn put_reset(&mut self, id: u32, code: ErrorCode) {
@@ -491,6 +505,7 @@ impl Connection {
             blocked: false,
         });
         self.streams_total = self.streams_total.saturating_add(1);
+        self.tally.streams += 1;
         // It was just inserted.
         self.streams.get_mut(id).expect("the stream was inserted")
     }

@@ -200,7 +200,7 @@ impl Connection {
             return Err(Failure::UnexpectedFrame);
         }
         self.put_reset(id, code);
-        self.reset.add(id);
+        self.note_reset(id);
         if self.streams.remove(id).is_some() {
             handler.on(Event::Reset { stream: id, code, by_peer: false });
         }
@@ -266,14 +266,14 @@ impl Connection {
         let id = header.stream;
         let (padding, used) = match (header.has(flag::PADDED), rest.first()) {
             (false, _) => (0, 0),
-            (true, Some(padding)) => (usize::from(*padding), 1),
+            (true, Some(padding)) => (*padding, 1),
             (true, None) if header.len > 0 => return Ok(0),
             (true, None) => return Err(Failure::FrameSize),
         };
         if header.len < used {
             return Err(Failure::FrameSize);
         }
-        let left = (header.len - used).checked_sub(padding).ok_or(Failure::Padding)?;
+        let left = (header.len - used).checked_sub(padding.into()).ok_or(Failure::Padding)?;
         if self.is_unused(id) {
             return Err(Failure::UnexpectedFrame);
         }
@@ -294,7 +294,7 @@ impl Connection {
             }
         };
         // Padding and its length are consumed by being read.
-        self.give_back(id, used + padding, accepted);
+        self.give_back(id, used + usize::from(padding), accepted);
         let fits = !accepted || self.is_as_announced(id, left, end);
         if !fits {
             self.reset_for(id, ErrorCode::ProtocolError, now_ms, handler)?;
@@ -303,11 +303,11 @@ impl Connection {
         if !ignored && (1..SMALL_DATA).contains(&left) && !end && !self.pace.small(now_ms) {
             self.turn.0 = 0;
         }
-        let data = DataFrame { stream: id, left, padding, end, ignored };
+        let data = DataFrame { stream: id, left: left as u32, padding, end, ignored };
         if left == 0 {
             self.data_arrived(&data, &[], now_ms, handler)?;
         }
-        self.data = (left + padding > 0).then_some(data);
+        self.data = (left > 0 || padding > 0).then_some(data);
         Ok(HEADER_LEN + used)
     }
 
@@ -326,15 +326,15 @@ impl Connection {
     /// A part of the payload or padding of the DATA frame at hand.
     fn data_part(&mut self, input: &[u8], now_ms: u64, handler: &mut impl Handler) -> Result<usize, Failure> {
         let Some(mut data) = self.data else { return Ok(0) };
-        let (part, rest) = input.split_at(data.left.min(input.len()));
+        let (part, rest) = input.split_at(input.len().min(data.left as usize));
         if !part.is_empty() {
-            data.left -= part.len();
+            data.left -= part.len() as u32;
             self.data = Some(data);
             self.data_arrived(&data, part, now_ms, handler)?;
         }
-        let padding = if data.left == 0 { data.padding.min(rest.len()) } else { 0 };
-        data.padding -= padding;
-        self.data = (data.left + data.padding > 0).then_some(data);
+        let padding = if data.left == 0 { rest.len().min(data.padding.into()) } else { 0 };
+        data.padding -= padding as u8;
+        self.data = (data.left > 0 || data.padding > 0).then_some(data);
         Ok(part.len() + padding)
     }
 
@@ -376,7 +376,7 @@ impl Connection {
         handler: &mut impl Handler,
     ) -> Result<(), Failure> {
         self.give_back(id, octets, false);
-        if over && !self.reset.contains(id) {
+        if over && !self.was_reset(id) {
             let code = match self.streams.get(id) {
                 Some(stream) if stream.incoming == Direction::Head => ErrorCode::ProtocolError,
                 _ => ErrorCode::StreamClosed,
@@ -452,10 +452,8 @@ impl Connection {
         if header.has(flag::END_HEADERS) {
             return self.block_complete(header.stream, end, fragment, now_ms, handler);
         }
-        let mut bytes = std::mem::take(&mut self.spare_block);
-        bytes.clear();
-        bytes.extend_from_slice(fragment);
-        self.block = Some(Block { stream: header.stream, end, frames: 0, bytes });
+        let bytes = fragment.to_vec();
+        self.block = Some(Box::new(Block { stream: header.stream, end, frames: 0, bytes }));
         Ok(())
     }
 
@@ -492,11 +490,7 @@ impl Connection {
             self.block = Some(block);
             return Ok(());
         }
-        let done = self.block_complete(block.stream, block.end, &block.bytes, now_ms, handler);
-        if block.bytes.capacity() <= SPARE_BLOCK_MAX {
-            self.spare_block = block.bytes;
-        }
-        done
+        self.block_complete(block.stream, block.end, &block.bytes, now_ms, handler)
     }
 
     fn block_complete(
@@ -516,7 +510,7 @@ impl Connection {
             }
         };
         let mut spare = SPARE.take().unwrap_or_default();
-        let Spare { head, scratch, strings } = &mut *spare;
+        let Spare { head, scratch, strings, .. } = &mut *spare;
         head.set_limit(self.config.head_max);
         let list_max = self.config.settings.max_header_list_size.map_or(usize::MAX, |max| max as usize);
         let mut reader = Reader::new(head, scratch, expect, self.config.fields_max, list_max);
@@ -550,14 +544,12 @@ impl Connection {
             }
             None if self.is_unused(id) => Err(Failure::StreamId),
             // Its frames may have crossed our reset.
-            None if self.reset.contains(id) => Ok(self.budget.pay(Abuse::Glitch, now_ms)?),
+            None if self.was_reset(id) => Ok(self.budget.pay(Abuse::Glitch, now_ms)?),
             // A client that uses an id again, or a lower one than before.
             None if self.is_remote(id) => Err(Failure::StreamClosed),
             None => Ok(self.budget.pay(Abuse::Glitch, now_ms)?),
             // It was given up already.
-            Some(Direction::Ended) if self.reset.contains(id) => {
-                Ok(self.budget.pay(Abuse::Glitch, now_ms)?)
-            }
+            Some(Direction::Ended) if self.was_reset(id) => Ok(self.budget.pay(Abuse::Glitch, now_ms)?),
             Some(Direction::Ended) => self.reset_for(id, ErrorCode::StreamClosed, now_ms, handler),
             Some(Direction::Body) => self.trailers(id, end, read, head, now_ms, handler),
             Some(Direction::Head) if expect == Expect::Response => {
@@ -585,7 +577,7 @@ impl Connection {
         if self.streams.len() >= max {
             self.budget.pay(Abuse::ForcedReset, now_ms)?;
             self.put_reset(id, ErrorCode::RefusedStream);
-            self.reset.add(id);
+            self.note_reset(id);
             return Ok(());
         }
         // A body was announced, and there is none.
@@ -603,7 +595,7 @@ impl Connection {
                 }
                 self.new_stream(id, Direction::Ended);
                 if !end {
-                    self.reset.add(id);
+                    self.note_reset(id);
                 }
                 handler.on(Event::Refused { stream: id, why });
                 return Ok(());

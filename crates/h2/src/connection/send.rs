@@ -32,10 +32,7 @@ impl Connection {
         let stream = self.new_stream(id, Direction::Head);
         stream.bodiless = bodiless;
         stream.outgoing = if end { Direction::Ended } else { Direction::Body };
-        let mut block = std::mem::take(&mut self.spare_block);
-        block.clear();
-        message::encode_request(head, scheme, &mut self.encoder, &mut block);
-        self.put_block(id, block, end);
+        self.put_block(id, end, |encoder, block| message::encode_request(head, scheme, encoder, block));
         Ok(id)
     }
 
@@ -47,10 +44,7 @@ impl Connection {
         if !thalweg_http::semantics::is_interim(head.status()) {
             stream.outgoing = if end { Direction::Ended } else { Direction::Body };
         }
-        let mut block = std::mem::take(&mut self.spare_block);
-        block.clear();
-        message::encode_response(head, &mut self.encoder, &mut block);
-        self.put_block(id, block, end);
+        self.put_block(id, end, |encoder, block| message::encode_response(head, encoder, block));
         self.retire(id);
         true
     }
@@ -61,17 +55,22 @@ impl Connection {
             return false;
         };
         stream.outgoing = Direction::Ended;
-        let mut block = std::mem::take(&mut self.spare_block);
-        block.clear();
-        message::encode_trailers(trailers, &mut self.encoder, &mut block);
-        self.put_block(id, block, true);
+        self.put_block(id, true, |encoder, block| message::encode_trailers(trailers, encoder, block));
         self.retire(id);
         true
     }
 
-    fn put_block(&mut self, id: u32, block: Vec<u8>, end: bool) {
-        frame::put_header_block(&mut self.output, id, &block, end, self.remote.max_frame_size as usize);
-        self.spare_block = block;
+    /// Sends a header block as `encode` writes it.
+    fn put_block(&mut self, id: u32, end: bool, encode: impl FnOnce(&mut Encoder, &mut Vec<u8>)) {
+        let mut spare = SPARE.take().unwrap_or_default();
+        let block = &mut spare.block;
+        block.clear();
+        encode(&mut self.encoder, block);
+        frame::put_header_block(&mut self.output, id, block, end, self.remote.max_frame_size as usize);
+        if block.capacity() > SPARE_BLOCK_MAX {
+            *block = Vec::new();
+        }
+        SPARE.set(Some(spare));
     }
 
     /// Octets of payload that may be sent now, in as many DATA frames as it takes. When there is none, [`Event::Room`] tells when
@@ -151,7 +150,7 @@ impl Connection {
         let Some(stream) = self.streams.remove(id) else { return };
         if !stream.is_over() {
             self.put_reset(id, code);
-            self.reset.add(id);
+            self.note_reset(id);
         }
         if let Some(more) = self.receive.consume(stream.unconsumed) {
             frame::put_window_update(&mut self.output, 0, more);

@@ -74,6 +74,12 @@ impl Streams {
         self.sorted.len()
     }
 
+    /// How many fit into the memory there is.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.sorted.capacity()
+    }
+
     /// Adds a stream with an id larger than all before.
     pub fn insert(&mut self, stream: Stream) {
         debug_assert!(self.sorted.back().is_none_or(|last| last.id < stream.id));

@@ -267,7 +267,7 @@ impl Arriving {
             moves: traits.moves,
             attached: traits.attached,
         };
-        let counted = Counted::go_on(Rc::clone(worker.own()), Owner::Backend(of.0), carrier.mux.tally());
+        let counted = Counted::go_on(Rc::clone(worker.own()), Owner::Backend(of.0));
         go_on(&worker, of, carrier, traits, (requests, admission, seat), counted)
     }
 }
@@ -289,7 +289,7 @@ struct Kept {
     index: usize,
     pool: PoolConfig,
     limits: Limits,
-    ping: Option<IdlePing>,
+    ping: Option<Box<IdlePing>>,
     counted: Counted,
     traits: Traits<Rc<ConnectionKey>>,
     asked: Asked,
@@ -423,7 +423,7 @@ async fn carry(mut kept: Kept, mut carrier: Carrier) {
         carrier.frames.wanted = kept.own.traces_frames();
         let polled = carrier.poll(&mut |_| {});
         kept.tell_frames(&mut carrier);
-        kept.counted.note(carrier.mux.streams(), carrier.mux.tally());
+        kept.counted.note(&carrier.mux);
         if let Poll::Ready(step) = polled {
             if let Step::Failed(failure) = step
                 && let Some(excess) = failure.excess()

@@ -2,6 +2,7 @@
 
 pub mod admission;
 mod dismissal;
+mod listed;
 pub mod listener;
 mod private;
 pub mod reverse;

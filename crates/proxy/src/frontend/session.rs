@@ -13,17 +13,17 @@ use thalweg_h1::parse::is_h2_preface;
 use thalweg_rules::{Kind, Overrides, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream};
-use thalweg_runtime::{Kind as TaskKind, clock, current_task, pool, spawn_with, timer, yield_now};
+use thalweg_runtime::{Kind as TaskKind, clock, go_on_with, pool, spawn_with, timer, yield_now};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
 use super::admission::{Accepted, Admission};
-use super::streams::Parting;
-use super::{ClientSession, Framed, reverse, streams};
+use super::listed::Listed;
+use super::streams::{Parting, Sitting};
+use super::{ClientSession, Framed, reverse};
 use crate::connection::forerunner::{self, Forerunner};
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
 use crate::connection::transport::Transport;
-use crate::counters::Present;
 use crate::plant::bug;
 use crate::stopping::Stopping;
 use crate::stream::ending::{self, Cause};
@@ -33,7 +33,7 @@ use crate::stream::rules::{self, Source};
 use crate::stream::tcp::{self, TcpEnd};
 use crate::stream::{self, After, StreamState, Upgraded, finish};
 use crate::traces;
-use crate::worker::{SessionEntry, Thread, Worker};
+use crate::worker::{Thread, Worker};
 
 static SESSION: TaskKind = TaskKind::new("session");
 
@@ -64,8 +64,8 @@ pub fn start(worker: &Rc<Worker>, accepted: Accepted) {
     let session = ClientSession::new(worker, listener, &client, (&peer, only));
     let options = reverse::options(worker, listener);
     worker.session_starts(listener);
-    let stay = Stay::new(client, session, admission);
-    spawn_with(&SESSION, options, serve(Rc::clone(worker.own()), stay));
+    let (listed, stay) = (Listed::new(worker.own(), None), Stay::new(client, session, admission));
+    spawn_with(&SESSION, options, serve(listed, stay));
 }
 
 /// The same on a connection that this process made, on which HTTP/2 is spoken. `ending` goes with the session.
@@ -75,12 +75,8 @@ pub(super) fn start_dialed(worker: &Rc<Worker>, admission: Admission, client: Po
     let session = ClientSession::new(worker, listener, &client, (&peer, None));
     session.framed.set(Framed::Dialed);
     let options = reverse::options(worker, listener);
-    let stay = Stay::new(client, session, admission);
-    let served = serve(Rc::clone(worker.own()), stay);
-    spawn_with(&SESSION, options, async move {
-        let _ending = ending;
-        served.await;
-    });
+    let (listed, stay) = (Listed::new(worker.own(), Some(ending)), Stay::new(client, session, admission));
+    spawn_with(&SESSION, options, serve(listed, stay));
 }
 
 /// All that a connection keeps while it waits, in the order in which it is to be dropped.
@@ -100,44 +96,47 @@ struct Stay {
     wait: Wait,
 }
 
-/// The connection's whole life. Not an `async fn`: such a one has its arguments twice.
+/// The connection's whole life. Not an `async fn`: such a one has its arguments twice. `listed` is mentioned first, and so dropped before
+/// what it is the session of.
 #[allow(clippy::manual_async_fn)]
-fn serve(own: Rc<Thread>, mut stay: Stay) -> impl Future<Output = ()> {
+fn serve(mut listed: Listed, mut stay: Stay) -> impl Future<Output = ()> {
     async move {
-        let _listed = Listed::enter(&own, &stay.session);
+        listed.enter(&stay.session);
         // Boxed, as everything that a waiting connection does not need: its memory is given back when it is done.
-        let Some(_present) = pool::boxed(enter(&own, &mut stay)).await else { return };
-        if stay.agreed_on_frames(&own) {
-            return pool::boxed(in_frames(&own, stay)).await;
+        if !pool::boxed(enter(&listed, &mut stay)).await {
+            return;
+        }
+        if stay.agreed_on_frames(&listed.own) {
+            return begin_frames(listed, stay);
         }
         // Requests, one after the other, until the client or the rules end it.
         loop {
-            stay.begin_wait(&own);
-            let missing = poll_fn(|_| stay.poll_request(&own)).await;
-            if stay.session.first.get() && stay.may_change_to_frames(&own) {
+            stay.begin_wait(&listed.own);
+            let missing = poll_fn(|_| stay.poll_request(&listed.own)).await;
+            if stay.session.first.get() && stay.may_change_to_frames(&listed.own) {
                 match is_h2_preface(stay.client.received()) {
-                    Some(true) => return pool::boxed(in_frames(&own, stay)).await,
+                    Some(true) => return begin_frames(listed, stay),
                     None if missing.is_none() && stay.client.received().len() >= PREFACE_HEAD => {
-                        stay.wait_for_preface(&own);
+                        stay.wait_for_preface(&listed.own);
                         continue;
                     }
                     _ => {}
                 }
             }
-            if missing.is_some() && stay.ends_in_silence(&own) {
+            if missing.is_some() && stay.ends_in_silence(&listed.own) {
                 stay.client.line.say_end();
                 // The connection is idle as far as requests go; the last response may still be leaving.
                 if !stay.session.first.get() && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
-                    pool::boxed(close_in_order(&own, stay.ends())).await;
+                    pool::boxed(close_in_order(&listed.own, stay.ends())).await;
                 }
                 return;
             }
             // The stream's memory is taken for the time of the request only: a connection that waits holds little.
-            let mut state = stay.begun.take().unwrap_or_else(|| own.take_stream());
+            let mut state = stay.begun.take().unwrap_or_else(|| listed.own.take_stream());
             // What is in force when a stream begins is what it is served by; a connection that waits keeps nothing of it.
             let worker = match &state.upgraded {
                 Some(before) => Rc::clone(&before.worker),
-                None => match own.pin_for(stay.session.listener) {
+                None => match listed.own.pin_for(stay.session.listener) {
                     Some(worker) => worker,
                     None => return,
                 },
@@ -152,27 +151,29 @@ fn serve(own: Rc<Thread>, mut stay: Stay) -> impl Future<Output = ()> {
                 state.entry.end();
                 stay.begun = Some(state);
             } else {
-                own.give_stream(state);
+                listed.own.give_stream(state);
             }
             match after {
                 // It may wait for long: what is there of it takes as little room as it needs.
                 After::Incomplete => stay.client.input = stay.client.input.take().map(Buf::fitted),
-                After::KeepAlive if stay.client.body.is_ended() || pool::boxed(stay.drain(&own)).await => {
+                After::KeepAlive
+                    if stay.client.body.is_ended() || pool::boxed(stay.drain(&listed.own)).await =>
+                {
                     stay.session.first.set(false);
-                    stay.began = (clock::now_us(), own.clock().wall_us);
+                    stay.began = (clock::now_us(), listed.own.clock().wall_us);
                 }
                 After::KeepAlive | After::Close => {
-                    return pool::boxed(close_in_order(&own, stay.ends())).await;
+                    return pool::boxed(close_in_order(&listed.own, stay.ends())).await;
                 }
                 After::Drop => {
                     if bug("session-counted") {
-                        own.fe_counters(stay.session.listener).current.add(1);
+                        listed.own.fe_counters(stay.session.listener).current.add(1);
                     }
                     // An earlier response may still be leaving: what becomes of this request is no reason to cut that.
                     if !stay.session.first.get() && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
-                        return pool::boxed(drop_when_sent(&own, &mut stay)).await;
+                        return pool::boxed(drop_when_sent(&listed.own, &mut stay)).await;
                     }
-                    return drop_at_once(&own, stay.ends());
+                    return drop_at_once(&listed.own, stay.ends());
                 }
             }
         }
@@ -180,19 +181,19 @@ fn serve(own: Rc<Thread>, mut stay: Stay) -> impl Future<Output = ()> {
 }
 
 /// What comes before the first request: whatever the connection must pass to become a session, and a TCP stream. The session is
-/// here from then on; `None` when the connection is to be closed.
-async fn enter<'a>(own: &'a Thread, stay: &mut Stay) -> Option<Present<'a>> {
-    let worker = own.pin_for(stay.session.listener)?;
+/// here from then on. False when the connection is to be closed.
+async fn enter(listed: &Listed, stay: &mut Stay) -> bool {
+    let Some(worker) = listed.own.pin_for(stay.session.listener) else { return false };
     if is_reflected(&worker, &stay.session) {
-        return None;
+        return false;
     }
     crate::plant::here("session");
     if !begin(&worker, stay).await {
-        return None;
+        return false;
     }
-    let present = own.begin_session(stay.admission.listener());
+    listed.count(stay.admission.listener());
     let is_http = worker.proxy(stay.session.frontend).mode == Mode::Http;
-    (is_http || pool::boxed(as_tcp(&worker, stay)).await).then_some(present)
+    is_http || pool::boxed(as_tcp(&worker, stay)).await
 }
 
 /// Whether it comes from a port that services have: known to reflect traffic, and nothing honest connects from there.
@@ -201,25 +202,53 @@ fn is_reflected(worker: &Worker, session: &ClientSession) -> bool {
         && matches!(session.facts().fc_src, Endpoint::Inet(from) if (1..1024).contains(&from.port()))
 }
 
-/// Serves a client that sends several requests at once.
-async fn in_frames(own: &Rc<Thread>, stay: Stay) {
-    let Stay { client, session, admission, began, begun, .. } = stay;
+/// The session of a client that sends several requests at once.
+struct Frames {
+    sitting: Sitting,
+    admission: Admission,
+    listed: Listed,
+}
+
+/// The client sends several requests at once from here on: the task goes on with what that needs, in memory of its size.
+fn begin_frames(listed: Listed, stay: Stay) {
+    let Stay { mut client, session, admission, began, begun, .. } = stay;
     if let Some(state) = begun {
         // Each request in frames is a stream of its own, and none of them that of the connection.
-        own.give_stream(state);
+        listed.own.give_stream(state);
     }
     let is_attached = session.facts().rare().attached.is_some();
     let attached = if is_attached { session.facts_mut().rare_mut().attached.take() } else { None };
     if let Some(attached) = attached {
-        return reverse::attach(own, &session, client, attached, admission).await;
+        return go_on_with(async move {
+            reverse::attach(&listed.own, &session, client, *attached, admission).await;
+        });
     }
-    let session = Rc::new(session);
-    let (mut client, parting) = streams::serve(Rc::clone(own), Rc::clone(&session), client, began).await;
+    let Some(worker) = listed.own.pin_for(session.listener) else {
+        return drop_at_once(&listed.own, (&session, &mut client));
+    };
+    let sitting = Sitting::new(&worker, Rc::new(session), client, began);
+    go_on_with(in_frames(Frames { sitting, admission, listed }));
+}
+
+/// Serves such a client. Not an `async fn`, as [`serve`].
+#[allow(clippy::manual_async_fn)]
+fn in_frames(mut frames: Frames) -> impl Future<Output = ()> {
+    async move {
+        let orderly = poll_fn(|_| frames.sitting.poll(&frames.listed.own)).await;
+        pool::boxed_with(move || leave_frames(frames, orderly)).await;
+    }
+}
+
+/// Closes the connection of a client on which nobody is served any more.
+async fn leave_frames(frames: Frames, orderly: bool) {
+    let Frames { sitting, admission, listed } = frames;
+    let (session, mut client, parting) = sitting.part(&listed.own, orderly);
     match parting {
-        Parting::InOrder => close_in_order(own, (&session, &mut client)).await,
+        Parting::InOrder => close_in_order(&listed.own, (&session, &mut client)).await,
         Parting::Unheard => close_unheard(&mut client).await,
-        Parting::AtOnce => drop_at_once(own, (&session, &mut client)),
+        Parting::AtOnce => drop_at_once(&listed.own, (&session, &mut client)),
     }
+    drop((client, session));
     drop(admission);
 }
 
@@ -272,39 +301,6 @@ async fn as_tcp(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
         TcpEnd::Over { orderly: false } => drop_at_once(worker, stay.ends()),
     }
     false
-}
-
-/// The session in the list of its thread, and among what its thread has to do.
-struct Listed<'a> {
-    own: &'a Thread,
-    slot: usize,
-}
-
-impl<'a> Listed<'a> {
-    fn enter(own: &'a Thread, session: &ClientSession) -> Listed<'a> {
-        let (task, frontend, since_ms) = (current_task(), session.frontend, clock::now_ms());
-        let source = match session.facts().fc_src {
-            Endpoint::Inet(source) => Some((source.ip(), source.port())),
-            Endpoint::Unix | Endpoint::Unknown => None,
-        };
-        let listener = u32::try_from(session.listener).unwrap_or(u32::MAX);
-        let socket = traces::socket_number(session);
-        let entry = SessionEntry { task, frontend, listener, socket, since_ms, source };
-        let slot = own.session_began(entry);
-        own.trace_session(session, traces::SESSION_NEW);
-        own.live.thread_load[own.thread].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Listed { own, slot }
-    }
-}
-
-impl Drop for Listed<'_> {
-    fn drop(&mut self) {
-        let own = self.own;
-        let session = own.sessions.borrow_mut().remove(self.slot);
-        own.trace_session_end(&session);
-        own.left_listener(session.listener as usize);
-        own.live.thread_load[own.thread].fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-    }
 }
 
 impl ClientSession {
@@ -398,11 +394,11 @@ async fn begin(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
         asked = passed;
         // What these rules set is what the connection says from here on.
         let mut facts = session.facts_mut();
-        let changed = (facts.rare().src, facts.rare().dst);
-        if let (Some(_), _) | (_, Some(_)) = changed {
-            facts.fc_src = changed.0.unwrap_or(facts.fc_src);
-            facts.fc_dst = changed.1.unwrap_or(facts.fc_dst);
-            (facts.rare_mut().src, facts.rare_mut().dst) = (None, None);
+        if facts.rare().src.is_some() || facts.rare().dst.is_some() {
+            let changed = facts.rare_mut();
+            let (src, dst) = (changed.src.take(), changed.dst.take());
+            facts.fc_src = src.map_or(facts.fc_src, |src| *src);
+            facts.fc_dst = dst.map_or(facts.fc_dst, |dst| *dst);
         }
     }
     for awaited in Forerunner::of(worker.instance.bind(session.listener), &asked) {
@@ -481,7 +477,7 @@ async fn early_rules(
     };
     let asked = state.effects.overrides;
     if let Some(attached) = state.effects.attached.take() {
-        session.facts_mut().rare_mut().attached = Some(attached);
+        session.facts_mut().rare_mut().attached = Some(Box::new(attached));
     }
     worker.give_stream(state);
     passed.then_some(asked)
@@ -500,7 +496,8 @@ async fn read_forerunner(
     let mut facts = session.facts_mut();
     if let Some((src, dst)) = header.addresses {
         let rare = facts.rare_mut();
-        (rare.src, rare.dst) = (Some(Endpoint::Inet(src)), Some(Endpoint::Inet(dst)));
+        let changed = |to| Some(Box::new(Endpoint::Inet(to)));
+        (rare.src, rare.dst) = (changed(src), changed(dst));
     }
     facts.rcvd_proxy |= awaited == Forerunner::Proxy;
     for (kind, value) in &header.tlvs {
@@ -726,14 +723,24 @@ mod tests {
     use thalweg_runtime::driver::sim::{self, SimConfig};
 
     use super::*;
+    use crate::connection::mux::Mux;
 
-    fn size_of_future<F: Future>(_: fn(Rc<Thread>, Stay) -> F) -> usize {
+    fn size_of_future<F: Future>(_: fn(Listed, Stay) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    fn size_in_frames<F: Future>(_: fn(Frames) -> F) -> usize {
         size_of::<F>()
     }
 
     /// What a connection that waits for a request costs besides the runtime's own record of it.
     #[test]
     fn a_waiting_session_is_small() {
+        let framed = size_in_frames(in_frames);
+        let (sitting, mux) = (size_of::<Sitting>(), size_of::<Mux>());
+        println!("in frames: {framed}, of which {sitting} are its sitting; its mux: {mux}");
+        assert!(framed <= 256, "a session in frames takes {framed} bytes, and blocks are multiples of 64");
+        assert!(mux <= 624, "what a session in frames shares with its streams takes {mux} bytes");
         let size = size_of_future(serve);
         let (session, client) = (size_of::<ClientSession>(), size_of::<Port>());
         println!("all: {size}, session: {session}, facts: {}, client: {client}", size_of::<Session>());

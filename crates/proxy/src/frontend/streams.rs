@@ -3,6 +3,7 @@
 //! The session's task is that of the [connection](crate::connection::mux), and each request has a task of its own. The session
 //! ends when the last of them did.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -75,70 +76,20 @@ pub enum Parting {
     AtOnce,
 }
 
-/// Serves a client that speaks HTTP/2, from its preface on, which is in the port or still to come. The port comes back, with
-/// everything sent that could be, and how the connection is to be closed.
-pub async fn serve(
-    own: Rc<Thread>,
-    session: Rc<ClientSession>,
-    port: Port,
-    began: (u64, i64),
-) -> (Port, Parting) {
-    let Some(worker) = own.pin_for(session.listener) else { return (port, Parting::AtOnce) };
-    let (mut config, limit) = config(&worker);
-    let ping = IdlePing::new(worker.instance.bind(session.listener).idle_ping_ms);
-    drop(worker);
-    config.reversed = session.framed.get() == Framed::Dialed;
-    let counted = Counted::begin(Rc::clone(&own), Owner::Listener(session.listener));
-    let mut sitting = Sitting {
-        carrier: Carrier::new(port, Role::Server, config),
-        own,
-        session,
-        began,
-        arrived: Vec::new(),
-        idle_since_ms: clock::now_ms(),
-        served: false,
-        announced_ms: 0,
-        announce_at_ms: None,
-        left_ms: 0,
-        ending: None,
-        is_unheard: false,
-        stopping: Stopping::No,
-        counted,
-        ping,
-    };
-    {
-        let mut facts = sitting.session.facts_mut();
-        facts.http_major = 2;
-        let rare = facts.rare_mut();
-        (rare.streams, rare.streams_limit) = (0, limit);
-    }
-    let orderly = std::future::poll_fn(|_| sitting.poll()).await;
-    sitting.tell_frames();
-    let parting = match (orderly, sitting.is_unheard) {
-        (true, false) => Parting::InOrder,
-        (true, true) => Parting::Unheard,
-        (false, _) => Parting::AtOnce,
-    };
-    (sitting.carrier.port, parting)
-}
-
-/// A connection in use.
-struct Sitting {
+/// A client's connection on which HTTP/2 is spoken, from its preface on, which is in the port or still to come.
+pub struct Sitting {
     carrier: Carrier,
-    own: Rc<Thread>,
     session: Rc<ClientSession>,
     /// When the session began, or its last request came: microseconds of the monotonic clock, and since 1970.
     began: (u64, i64),
-    /// Requests that just came.
-    arrived: Vec<Arrived>,
     /// Since when there is no stream.
     idle_since_ms: u64,
     /// There was a request.
     served: bool,
     /// When the client was told of the end; 0: it was not.
     announced_ms: u64,
-    /// When a soft stop is announced (`close-spread-time`), once it was noticed; [`NEVER`]: it is not.
-    announce_at_ms: Option<u64>,
+    /// When a soft stop is announced (`close-spread-time`), once it was noticed; 0: it was not. [`NEVER`]: it is not announced.
+    announce_at_ms: u64,
     /// When the client was told that no more streams are taken, and there was none; 0: it was not.
     left_ms: u64,
     /// Nothing more comes; true: what was sent shall arrive.
@@ -147,7 +98,7 @@ struct Sitting {
     is_unheard: bool,
     stopping: Stopping,
     counted: Counted,
-    ping: Option<IdlePing>,
+    ping: Option<Box<IdlePing>>,
 }
 
 /// A request that came: its stream, and its head in the memory of one; or that there was none.
@@ -157,22 +108,69 @@ enum Arrived {
     Malformed(bool, (u64, i64)),
 }
 
+thread_local! {
+    /// Lent to each connection that receives: requests that came, until they have tasks.
+    static ARRIVED: Cell<Vec<Arrived>> = const { Cell::new(Vec::new()) };
+}
+
 impl Sitting {
+    /// One that begins, of the current task.
+    pub fn new(worker: &Rc<Worker>, session: Rc<ClientSession>, port: Port, began: (u64, i64)) -> Sitting {
+        let (mut config, limit) = config(worker);
+        config.reversed = session.framed.get() == Framed::Dialed;
+        {
+            let mut facts = session.facts_mut();
+            facts.http_major = 2;
+            let rare = facts.rare_mut();
+            (rare.streams, rare.streams_limit) = (0, limit);
+        }
+        Sitting {
+            carrier: Carrier::new(port, Role::Server, config),
+            counted: Counted::begin(Rc::clone(worker.own()), Owner::Listener(session.listener)),
+            ping: IdlePing::new(worker.instance.bind(session.listener).idle_ping_ms),
+            session,
+            began,
+            idle_since_ms: clock::now_ms(),
+            served: false,
+            announced_ms: 0,
+            announce_at_ms: 0,
+            left_ms: 0,
+            ending: None,
+            is_unheard: false,
+            stopping: Stopping::No,
+        }
+    }
+
     /// Ready when the connection is over, with whether it ended in order.
-    fn poll(&mut self) -> Poll<bool> {
+    pub fn poll(&mut self, own: &Rc<Thread>) -> Poll<bool> {
         // Requests that come are served by what is in force now; who waits keeps nothing of it.
-        match self.own.pin_for(self.session.listener) {
+        match own.pin_for(self.session.listener) {
             Some(worker) => self.turn(&worker),
             None => Poll::Ready(false),
         }
+    }
+
+    /// Everything was sent that could be: whose connection it was, its port, and how it is to be closed.
+    pub fn part(mut self, own: &Rc<Thread>, orderly: bool) -> (Rc<ClientSession>, Port, Parting) {
+        self.tell_frames(own);
+        let parting = match (orderly, self.is_unheard) {
+            (true, false) => Parting::InOrder,
+            (true, true) => Parting::Unheard,
+            (false, _) => Parting::AtOnce,
+        };
+        (self.session, self.carrier.port, parting)
     }
 
     fn turn(&mut self, worker: &Rc<Worker>) -> Poll<bool> {
         self.session.look_after_private();
         self.look_at_stop(worker);
         if self.ending.is_none() {
-            let polled = self.receive(worker);
-            self.start_streams(worker);
+            let mut arrived = Vec::new();
+            let polled = self.receive(worker, &mut arrived);
+            if arrived.capacity() > 0 {
+                self.start_streams(worker, &mut arrived);
+                ARRIVED.set(arrived);
+            }
             if let Poll::Ready(step) = polled {
                 self.nothing_more(worker, &step);
             }
@@ -237,13 +235,16 @@ impl Sitting {
         t.client_fin.or(t.client).is_some_and(|limit| is_over(self.left_ms, limit))
     }
 
-    fn receive(&mut self, worker: &Rc<Worker>) -> Poll<Step> {
-        let Sitting { carrier, session, began, arrived, served, own, .. } = self;
-        carrier.frames.wanted = own.traces_frames();
+    fn receive(&mut self, worker: &Rc<Worker>, arrived: &mut Vec<Arrived>) -> Poll<Step> {
+        let Sitting { carrier, session, began, served, .. } = self;
+        carrier.frames.wanted = worker.own().traces_frames();
         let polled = carrier.poll(&mut |opened| {
             let first = !std::mem::replace(served, true);
             let since = *began;
             *began = (clock::now_us(), worker.clock().wall_us);
+            if arrived.capacity() == 0 {
+                *arrived = ARRIVED.take();
+            }
             arrived.push(match opened {
                 Opened::Malformed(_) => Arrived::Malformed(first, since),
                 Opened::Bad(id) => {
@@ -259,20 +260,20 @@ impl Sitting {
                 }
             });
         });
-        self.tell_frames();
+        self.tell_frames(worker.own());
         polled
     }
 
     /// Tells of the frames since it was last asked.
-    fn tell_frames(&mut self) {
+    fn tell_frames(&mut self, own: &Thread) {
         if !self.carrier.frames.is_empty() {
-            self.own.trace_client_frames(&self.session, &mut self.carrier.frames);
+            own.trace_client_frames(&self.session, &mut self.carrier.frames);
         }
     }
 
     /// Gives each request that came a task.
-    fn start_streams(&mut self, worker: &Rc<Worker>) {
-        for arrived in self.arrived.drain(..) {
+    fn start_streams(&mut self, worker: &Rc<Worker>, arrived: &mut Vec<Arrived>) {
+        for arrived in arrived.drain(..) {
             let (id, state, is_request) = match arrived {
                 Arrived::Request(id, state) => (id, state, true),
                 Arrived::Bad(id, state) => (id, state, false),
@@ -334,7 +335,7 @@ impl Sitting {
             // The next request is idle from here on (`%Ti`).
             self.began = (clock::now_us(), worker.clock().wall_us);
         }
-        self.counted.note(streams, self.carrier.mux.tally());
+        self.counted.note(&self.carrier.mux);
         let glitches = self.carrier.mux.glitches();
         let before = {
             let mut facts = self.session.facts_mut();
@@ -380,9 +381,11 @@ impl Sitting {
         self.stopping = stopping;
         let now = clock::now_ms();
         if stopping == Stopping::Soft && self.announced_ms == 0 {
-            let at = *self.announce_at_ms.get_or_insert_with(|| worker.leaves_at(now).unwrap_or(NEVER));
-            if now < at {
-                timer::want(at);
+            if self.announce_at_ms == 0 {
+                self.announce_at_ms = worker.leaves_at(now).unwrap_or(NEVER);
+            }
+            if now < self.announce_at_ms {
+                timer::want(self.announce_at_ms);
                 return;
             }
         }
@@ -419,7 +422,7 @@ impl Sitting {
         };
         let since = self.idle_since_ms.min(clock::now_ms());
         // Who answers is there, but asks for nothing.
-        let heard = since.max(self.ping.as_ref().map_or(0, IdlePing::answered_ms));
+        let heard = since.max(self.ping.as_ref().map_or(0, |ping| ping.answered_ms()));
         request.is_some_and(|limit| is_over(since, limit)) | client.is_some_and(|limit| is_over(heard, limit))
     }
 

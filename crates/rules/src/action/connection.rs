@@ -216,12 +216,12 @@ fn current(end: End, kind: Kind, cx: &Ctx) -> Endpoint {
 }
 
 fn store(end: End, kind: Kind, cx: &mut Ctx, address: SocketAddr) {
-    let value = Some(Endpoint::Inet(address));
+    let value = Endpoint::Inet(address);
     let of_session = of_session(kind, cx);
     match (cx.stream.as_deref_mut().filter(|_| !of_session), end) {
-        (Some(stream), End::Source) => stream.src = value,
-        (Some(stream), End::Destination) => stream.dst = value,
-        (None, End::Source) => cx.session.rare_mut().src = value,
-        (None, End::Destination) => cx.session.rare_mut().dst = value,
+        (Some(stream), End::Source) => stream.src = Some(value),
+        (Some(stream), End::Destination) => stream.dst = Some(value),
+        (None, End::Source) => cx.session.rare_mut().src = Some(Box::new(value)),
+        (None, End::Destination) => cx.session.rare_mut().dst = Some(Box::new(value)),
     }
 }

@@ -140,10 +140,11 @@ pub struct Rare {
     pub streams: u32,
     /// Most streams the connection may have open; 1 for HTTP/1.
     pub streams_limit: u32,
-    /// The client's address as changed by `tcp-request connection|session set-src`.
-    pub src: Option<Endpoint>,
+    /// The client's address as changed by `tcp-request connection|session set-src`. Boxed, as all that fewer have than those
+    /// that have something rare: each connection of HTTP/2 is among these, and many wait.
+    pub src: Option<Box<Endpoint>>,
     /// The local address as changed by `set-dst`.
-    pub dst: Option<Endpoint>,
+    pub dst: Option<Box<Endpoint>>,
     /// The TLVs of the PROXY v2 header: type, two bytes of length, value, repeated.
     pub pp_tlvs: Vec<u8>,
     /// The SYN saved by the kernel (`tcp-ss`), empty if none.
@@ -153,7 +154,7 @@ pub struct Rare {
     /// The client sent data ahead, and when this was last looked at its handshake was not done (`ssl_fc_has_early`).
     pub is_early: bool,
     /// The server that a rule gave the connection to.
-    pub attached: Option<Attached>,
+    pub attached: Option<Box<Attached>>,
 }
 
 /// A server that a rule gave a client's connection to (`attach-srv`).
@@ -248,13 +249,13 @@ impl Session {
     /// The same, where it is kept.
     #[inline]
     pub fn source_ref(&self) -> &Endpoint {
-        let changed = self.rare.as_deref().and_then(|rare| rare.src.as_ref());
+        let changed = self.rare.as_deref().and_then(|rare| rare.src.as_deref());
         changed.unwrap_or(&self.fc_src)
     }
 
     /// The local address as rules see it.
     pub fn destination(&self) -> Endpoint {
-        self.rare().dst.unwrap_or(self.fc_dst)
+        self.rare().dst.as_deref().copied().unwrap_or(self.fc_dst)
     }
 }
 

@@ -149,6 +149,28 @@ fn the_largest_table_is_what_the_peer_is_told() {
     assert!(matches!(end.events()[..], [.., Seen::Head { stream: 1, .. }, Seen::Head { stream: 3, .. }]));
 }
 
+/// What only streams need goes from a connection that waits to one that does not.
+#[test]
+fn room_is_given_back_without_streams_and_lent() {
+    let (mut one, mut other) = (server(), server());
+    assert!(one.connection.lacks_room() && one.connection.rest().is_none(), "nothing was needed yet");
+    one.feed(&get(1)).unwrap();
+    assert!(one.connection.rest().is_none(), "a stream is open");
+    assert!(one.connection.respond(1, &head(200), true));
+    assert!(one.connection.rest().is_none(), "its answer was not sent");
+    one.connection.output().clear();
+    let room = one.connection.rest().unwrap();
+    assert!(one.connection.lacks_room() && one.connection.output().capacity() == 0);
+    other.connection.output().shrink_to_fit();
+    other.connection.lend(room);
+    assert!(!other.connection.lacks_room() && other.connection.output().capacity() > 0);
+    for end in [&mut one, &mut other] {
+        end.feed(&get(3)).unwrap();
+        assert!(end.connection.respond(3, &head(200), true));
+        assert_eq!(end.frames().len(), 1);
+    }
+}
+
 fn failure(bytes: &[&[u8]]) -> Failure {
     let mut end = server();
     for part in bytes {

@@ -10,10 +10,10 @@ use thalweg_h2::frame::Header;
 use thalweg_h2::message::{Malformed, Message};
 use thalweg_http::Head;
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
-use thalweg_runtime::{Reason, TaskId, clock, current_task, timer};
+use thalweg_runtime::{Reason, clock, current_task, timer};
 
 use super::slot::{Slot, Slots};
-use super::{Marks, Mux, NoHead, OUTPUT_HIGH, State, Wish, direct};
+use super::{Marks, Mux, NoHead, OUTPUT_HIGH, State, Unsettled, Wish, direct, store};
 use crate::connection::port::Port;
 use crate::connection::transport::Detached;
 use crate::plant::bug;
@@ -94,10 +94,9 @@ impl Carrier {
         if port.eof || mux.is_spent() {
             return None;
         }
-        let State { role, h2, slots, heard_ms, unsettled, .. } = Rc::into_inner(mux)?.state.into_inner();
+        let State { role, h2, slots, heard_ms, settled, .. } = Rc::into_inner(mux)?.state.into_inner();
         let input = port.received().to_vec();
         let wire = port.line.into_wire()?.into_detached()?;
-        let settled = unsettled.is_none();
         slots.is_empty().then(|| Moving { role, h2: Box::new(h2), wire, input, settled, heard_ms })
     }
 
@@ -117,7 +116,7 @@ impl Carrier {
         {
             let mut state = mux.state.borrow_mut();
             state.heard_ms = heard_ms;
-            state.unsettled = (!settled).then(Vec::new);
+            state.settled = settled;
         }
         Ok(Carrier { port, mux, frames: Frames::default() })
     }
@@ -209,8 +208,9 @@ impl Carrier {
     fn receive(&mut self, opened: &mut dyn FnMut(Opened<'_>)) -> Result<(), Failure> {
         let Some(mut input) = self.port.input.take() else { return Ok(()) };
         let mut state = self.mux.state.borrow_mut();
-        let State { role, h2, slots, waiting, pong, spare_heads, retired, unsettled, .. } = &mut *state;
-        let to = &mut Receiver { role: *role, slots, waiting, pong, spare_heads, retired, unsettled };
+        store::lend(&mut state);
+        let State { role, h2, slots, waiting, pong, retired, settled, unsettled, .. } = &mut *state;
+        let to = &mut Receiver { role: *role, slots, waiting, pong, retired, settled, unsettled };
         let mut after = After::default();
         let mut listener = Listener { to, after: &mut after, opened, frames: &mut self.frames };
         let used = h2.receive(&input, clock::now_ms(), &mut listener);
@@ -286,6 +286,7 @@ impl Carrier {
         }
         let mut state = self.mux.state.borrow_mut();
         state.over = true;
+        state.settled = true;
         wake(state.unsettled.take());
         state.slots.iter_mut().for_each(Slot::cut);
     }
@@ -318,8 +319,8 @@ fn given_up(code: ErrorCode, by_peer: bool) -> NoHead {
 }
 
 /// Lets those go on who waited for the peer's settings.
-fn wake(waiting: Option<Vec<TaskId>>) {
-    waiting.into_iter().flatten().for_each(|task| task.wake_local(Reason::IO));
+fn wake(waiting: Unsettled) {
+    waiting.into_iter().flat_map(|tasks| *tasks).for_each(|task| task.wake_local(Reason::IO));
 }
 
 /// What is to be done once all of the input was read.
@@ -336,10 +337,9 @@ struct Receiver<'s> {
     slots: &'s mut Slots,
     waiting: &'s mut bool,
     pong: &'s mut bool,
-    #[allow(clippy::vec_box)] // See where they are.
-    spare_heads: &'s mut Vec<Box<Head>>,
     retired: &'s mut bool,
-    unsettled: &'s mut Option<Vec<TaskId>>,
+    settled: &'s mut bool,
+    unsettled: &'s mut Unsettled,
 }
 
 /// Who hears of what was received.
@@ -368,7 +368,7 @@ impl Receiver<'_> {
         match event {
             Event::Head { stream, head, message, end } if self.role == Role::Client => {
                 if let Some(slot) = self.slots.get_mut(stream) {
-                    let mut kept = self.spare_heads.pop().unwrap_or_default();
+                    let mut kept = store::take_head();
                     std::mem::swap(&mut *kept, head);
                     slot.take_head(kept, message, end);
                 }
@@ -434,7 +434,10 @@ impl Receiver<'_> {
                 }
             }
             Event::Goaway { .. } => {}
-            Event::Ready => wake(self.unsettled.take()),
+            Event::Ready => {
+                *self.settled = true;
+                wake(self.unsettled.take());
+            }
         }
     }
 

@@ -5,6 +5,8 @@ use std::rc::Rc;
 use thalweg_config::model::ProxyId;
 use thalweg_h2::connection::{Excess, Tally};
 
+use super::Mux;
+
 use crate::counters::Counters;
 use crate::plant::bug;
 use crate::worker::Thread;
@@ -23,21 +25,20 @@ pub struct Counted {
     own: Rc<Thread>,
     owner: Owner,
     /// Streams that are in the number of those there are.
-    streams: u64,
-    tally: Tally,
+    streams: u32,
 }
 
 impl Counted {
     /// A connection that was just made.
     pub fn begin(own: Rc<Thread>, owner: Owner) -> Counted {
-        let counted = Counted::go_on(own, owner, Tally::default());
+        let counted = Counted::go_on(own, owner);
         counted.counters().h2_connections.add(1);
         counted
     }
 
-    /// One that comes from another thread, which counted this much of it.
-    pub fn go_on(own: Rc<Thread>, owner: Owner, tally: Tally) -> Counted {
-        let counted = Counted { own, owner, streams: 0, tally };
+    /// One that comes from another thread, which counted it.
+    pub fn go_on(own: Rc<Thread>, owner: Owner) -> Counted {
+        let counted = Counted { own, owner, streams: 0 };
         counted.counters().h2_open_connections.add(1);
         counted
     }
@@ -50,22 +51,25 @@ impl Counted {
     }
 
     /// Brings the counters up to date.
-    pub fn note(&mut self, streams: usize, tally: Tally) {
-        let streams = streams as u64;
-        if streams == self.streams && tally == self.tally {
-            return;
+    pub fn note(&mut self, mux: &Mux) {
+        let (streams, tally) = (mux.streams() as u32, mux.take_tally());
+        if streams != self.streams || tally != Tally::default() {
+            self.count(streams, &tally);
         }
+    }
+
+    fn count(&mut self, streams: u32, tally: &Tally) {
         let counters = self.counters();
-        counters.h2_open_streams.add(streams);
+        counters.h2_open_streams.add(streams.into());
         if !bug("streams-counted") {
-            counters.h2_open_streams.sub(self.streams);
+            counters.h2_open_streams.sub(self.streams.into());
         }
-        counters.count_frames(&self.tally, &tally);
+        counters.count_frames(tally);
         if let Owner::Backend(_) = self.owner {
             // Those of clients are counted one by one, as requests.
-            counters.h2_streams.add(tally.streams - self.tally.streams);
+            counters.h2_streams.add(tally.streams.into());
         }
-        (self.streams, self.tally) = (streams, tally);
+        self.streams = streams;
     }
 
     /// It ended for too much of something.
@@ -76,7 +80,9 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.note(0, self.tally);
+        if self.streams > 0 {
+            self.count(0, &Tally::default());
+        }
         self.counters().h2_open_connections.sub(1);
     }
 }

@@ -15,6 +15,7 @@ mod counted;
 mod direct;
 mod idle_ping;
 mod slot;
+mod store;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -53,9 +54,6 @@ const FRAME_MIN: u32 = 16_384;
 /// Payload that is not copied together with other frames: below that, one call for many of them costs less than the copy.
 const APART_MIN: usize = 16 * 1024;
 
-/// Heads that a connection keeps to be used again.
-const SPARE_HEADS: usize = 8;
-
 /// Packets of the connection are to be marked, once its task runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Marks {
@@ -86,9 +84,6 @@ struct State {
     role: Role,
     h2: Connection,
     slots: Slots,
-    /// Heads to be used again.
-    #[allow(clippy::vec_box)] // They go from hand to hand.
-    spare_heads: Vec<Box<Head>>,
     /// A stream may wait for a window, or for room.
     waiting: bool,
     /// The peer answered a ping.
@@ -101,9 +96,14 @@ struct State {
     retired: bool,
     /// The transport is gone.
     over: bool,
-    /// Tasks that wait for the peer's settings, until they came.
-    unsettled: Option<Vec<TaskId>>,
+    /// The peer's settings came.
+    settled: bool,
+    unsettled: Unsettled,
 }
+
+/// Tasks that wait for the peer's settings. Boxed, since few connections have any.
+#[allow(clippy::box_collection)]
+type Unsettled = Option<Box<Vec<TaskId>>>;
 
 /// What a stream wants of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +143,11 @@ pub fn config(tune: &Tune, side: &H2Side) -> Config {
     }
 }
 
+/// Gives the allocator back what this thread keeps for connections that will have streams.
+pub fn trim() {
+    store::trim();
+}
+
 /// Whether this thread is so busy that it lets go of peers that reached the limit of glitches
 /// (`tune.glitches.kill.cpu-usage`).
 pub fn may_end_for_glitches(worker: &Worker) -> bool {
@@ -153,7 +158,7 @@ pub fn may_end_for_glitches(worker: &Worker) -> bool {
 impl Mux {
     /// A connection on which nothing was exchanged yet, of the calling task.
     fn new(role: Role, config: Config, line: &Line) -> Rc<Mux> {
-        Mux::with_state(role, Connection::new(role, config, clock::now_ms()), line)
+        Mux::with_state(role, Connection::new(role, store::shared(config), clock::now_ms()), line)
     }
 
     fn with_state(role: Role, h2: Connection, line: &Line) -> Rc<Mux> {
@@ -162,7 +167,6 @@ impl Mux {
                 role,
                 h2,
                 slots: Slots::default(),
-                spare_heads: Vec::new(),
                 waiting: false,
                 pong: false,
                 wish: Wish::Go,
@@ -170,7 +174,8 @@ impl Mux {
                 heard_ms: clock::now_ms(),
                 retired: false,
                 over: false,
-                unsettled: Some(Vec::new()),
+                settled: false,
+                unsettled: None,
             }),
             task: Cell::new(current_task()),
             socket: line.socket_id(),
@@ -201,9 +206,9 @@ impl Mux {
         self.state.borrow().slots.held()
     }
 
-    /// What was counted on the connection so far.
-    pub fn tally(&self) -> Tally {
-        self.state.borrow().h2.tally()
+    /// What was counted on the connection since this was last asked.
+    fn take_tally(&self) -> Tally {
+        self.state.borrow_mut().h2.take_tally()
     }
 
     /// The most streams that the peer takes at once; 0: it sets no limit.
@@ -256,12 +261,12 @@ impl Mux {
 
     /// The connection may wait for long: what only streams need is given back.
     pub fn rest(&self) {
-        self.state.borrow_mut().slots.trim();
+        store::take_back(&mut self.state.borrow_mut());
     }
 
     /// Whether the peer told its settings.
     pub fn is_settled(&self) -> bool {
-        self.state.borrow().unsettled.is_none()
+        self.state.borrow().settled
     }
 
     /// Whether a request may be sent now: of those at once there are fewer than this side and the peer allow.
@@ -427,13 +432,11 @@ impl MuxStream {
         if state.over {
             return Poll::Ready(false);
         }
-        match &mut state.unsettled {
-            Some(waiting) => {
-                waiting.push(current_task());
-                Poll::Pending
-            }
-            None => Poll::Ready(state.h2.remote_settings().enable_connect_protocol),
+        if state.settled {
+            return Poll::Ready(state.h2.remote_settings().enable_connect_protocol);
         }
+        state.unsettled.get_or_insert_default().push(current_task());
+        Poll::Pending
     }
 
     /// Opens the stream with its request, which has no body if it `ends` with that. Where there is no room after all,
@@ -441,6 +444,7 @@ impl MuxStream {
     pub fn open(&mut self, head: &Head, scheme: &[u8], ends: bool) {
         debug_assert!(self.id == NOT_OPEN, "a stream has one request");
         let opened = self.mux.with(|state| {
+            store::lend(state);
             let id = state.h2.open(head, scheme, ends).ok()?;
             let mut slot = Slot::new(id, false);
             slot.finish = if ends { Finish::Done } else { Finish::No };
@@ -456,7 +460,7 @@ impl MuxStream {
             let slot = state.slots.get_mut(self.id)?;
             if let Some((mut came, message)) = slot.heads.pop_front() {
                 std::mem::swap(head, &mut came);
-                state.spare_heads.extend((state.spare_heads.len() < SPARE_HEADS).then_some(came));
+                store::give_head(came);
                 return Some(Poll::Ready(Ok(message)));
             }
             Some(match slot.no_head {

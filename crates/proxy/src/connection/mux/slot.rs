@@ -13,9 +13,6 @@ use thalweg_runtime::{Reason, TaskId, clock};
 use super::{NoHead, OUTPUT_HIGH};
 use crate::plant::bug;
 
-/// Slots that a connection keeps for its next streams.
-const SPARE_MAX: usize = 128;
-
 /// How far this side's direction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
@@ -145,6 +142,12 @@ impl Slot {
         self.wake_writer();
     }
 
+    /// Nobody takes or gives what waits.
+    #[cold]
+    fn let_go(&mut self) {
+        (self.incoming, self.outgoing) = (VecDeque::new(), None);
+    }
+
     pub fn wake_reader(&mut self) {
         std::mem::replace(&mut self.reader, TaskId::NONE).wake_local(Reason::IO);
     }
@@ -208,6 +211,13 @@ impl Slot {
     }
 }
 
+/// Slots that a connection keeps for its next streams while it has some.
+const SPARE_MAX: usize = 128;
+/// Of these, those that are kept for the next connection.
+const SPARE_LENT: usize = 16;
+/// Streams that the next connection has room for, at most.
+const STREAMS_LENT: usize = 128;
+
 #[inline]
 fn ends_behind_payload(finish: Finish, trailers: Option<&Head>) -> bool {
     finish == Finish::Next || (finish == Finish::Asked && trailers.is_none())
@@ -222,9 +232,9 @@ pub struct Slots {
     #[allow(clippy::vec_box)]
     spare: Vec<Box<Slot>>,
     /// Those that have a task.
-    held: usize,
+    held: u32,
     /// Whose turn it is to be the first.
-    turn: usize,
+    turn: u32,
 }
 
 impl Slots {
@@ -273,8 +283,11 @@ impl Slots {
 
     /// Forgets a stream that has no task.
     pub fn remove(&mut self, id: u32) {
-        if let Some(slot) = self.at(id).and_then(|at| self.sorted.remove(at)) {
+        if let Some(mut slot) = self.at(id).and_then(|at| self.sorted.remove(at)) {
             debug_assert!(slot.dropped, "a stream is forgotten once its task is gone");
+            if slot.has_input() || slot.outgoing.is_some() {
+                slot.let_go();
+            }
             if self.spare.len() < SPARE_MAX {
                 self.spare.push(slot);
             }
@@ -283,16 +296,27 @@ impl Slots {
 
     /// Streams that have a task.
     pub fn held(&self) -> usize {
-        self.held
+        self.held as usize
     }
 
-    /// Gives memory back that no stream needs now.
-    pub fn trim(&mut self) {
-        if self.sorted.is_empty() {
-            // One at a time needs no more.
-            self.spare.truncate(1);
-            self.spare.shrink_to(8);
-            self.sorted.shrink_to(8);
+    /// The memory of a connection without streams, for one that will have some. More than most need is given to the allocator.
+    pub fn give_back(&mut self) -> Slots {
+        debug_assert!(self.sorted.is_empty());
+        let mut slots = std::mem::take(self);
+        if slots.spare.len() > SPARE_LENT {
+            slots.spare.truncate(SPARE_LENT);
+        }
+        if slots.sorted.capacity() > STREAMS_LENT || slots.spare.capacity() > STREAMS_LENT {
+            (slots.sorted, slots.spare) = (VecDeque::new(), Vec::new());
+        }
+        slots
+    }
+
+    /// What another connection gave back, unless it has memory of its own.
+    pub fn lend(&mut self, slots: Slots) {
+        if self.sorted.capacity() == 0 && self.spare.capacity() == 0 {
+            // It has nothing that would have to be dropped.
+            std::mem::forget(std::mem::replace(self, slots));
         }
     }
 
@@ -313,10 +337,11 @@ impl Slots {
     ) -> io::Result<bool> {
         let count = self.sorted.len();
         self.turn = self.turn.wrapping_add(1);
+        let turn = self.turn as usize;
         let mut waits = false;
         let mut takes_more = true;
         for n in 0..count {
-            let slot = &mut self.sorted[(self.turn + n) % count];
+            let slot = &mut self.sorted[(turn + n) % count];
             if !slot.waits() {
                 continue;
             }
