@@ -41,7 +41,11 @@ fn of_size(name: Arc<str>, size: usize) -> Ring {
 /// The ring that is there without a section.
 pub(crate) fn buf0() -> Ring {
     let size = 1 << 20;
-    Ring { description: Some("in-memory ring buffer".into()), ..of_size("buf0".into(), size) }
+    Ring {
+        description: Some("in-memory ring buffer".into()),
+        format: LogFormatKind::Timed,
+        ..of_size("buf0".into(), size)
+    }
 }
 
 pub(crate) fn open(cx: &mut Cx<'_>, line: &Line) -> Result<RingDraft, Box<Diagnostic>> {

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use thalweg_config::model::{ProxyId, ServerId};
+use thalweg_config::model::{LogDest, ProxyId, ServerId};
 use thalweg_h2::frame::{Header, PREFACE};
 use thalweg_http::Head;
 use thalweg_sample::facts::Endpoint;
@@ -201,8 +201,9 @@ impl Thread {
             "stdout" => thalweg_sys::fd::say(line_of(&line).as_bytes()),
             ring => {
                 // A sink that is gone with its configuration takes nothing.
-                let Some((_, ring)) = self.live.log.ring(ring) else { return };
-                ring.push(line.as_bytes());
+                if self.live.log.ring(ring).is_some() {
+                    self.note(&LogDest::Ring(ring.into()), line.as_bytes());
+                }
             }
         }
     }

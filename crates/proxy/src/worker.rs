@@ -362,6 +362,11 @@ impl Thread {
         held.collect()
     }
 
+    /// Writes a line to one destination of logs, without a level or a sender.
+    pub fn note(&self, dest: &LogDest, line: &[u8]) {
+        self.logger.borrow_mut().note(dest, line, clock::wall_us());
+    }
+
     fn routes(&self, instance: &Instance) -> Routes {
         let mut logger = self.logger.borrow_mut();
         let mut routes = vec![None; instance.backends.len()];
@@ -663,11 +668,6 @@ impl Worker {
         if let Some(route) = logger.route(&self.instance.config.global.log_targets) {
             logger.send(&route, level, None, b"", message, clock::wall_us());
         }
-    }
-
-    /// Writes a line to one destination of logs, without a level or a sender.
-    pub fn note(&self, dest: &LogDest, line: &[u8]) {
-        self.logger.borrow_mut().note(dest, line, clock::wall_us());
     }
 
     /// How large records of TLS are, and how often a peer may change its key.

@@ -497,6 +497,8 @@ fn values_are_captured_and_reported_on_their_way() {
             cli.send(format!("show events {ring}\n"));
             let lines = cli.rest_text();
             assert!(lines.contains(said), "{ring} {io}: {lines}");
+            let is_dated = lines.trim_start().starts_with("<0>2");
+            assert_eq!(is_dated, ring == "buf0", "{ring} {io}: {lines}");
         }
     });
 }

@@ -184,6 +184,16 @@ fn a_section_starts_traces_with_the_process() {
         assert!(said.starts_with("Success=1"), "{io}: {said}");
         let shown = command(&proxy, "cli", "show trace");
         assert!(shown.contains(" [.] h1 ") && shown.contains(" [.] stream     -> r "), "{io}: {shown}");
+        // Lines have the form of their ring.
+        command(&proxy, "cli", "trace session sink buf0 level state start now");
+        assert_eq!(proxy.ask(GET).status, 204);
+        let told = eventually("a session is told of", || {
+            Some(command(&proxy, "cli", "show events buf0")).filter(|told| told.contains("new session"))
+        });
+        assert!(
+            told.trim_start().starts_with("<0>2") && told.contains("+00:00 [00|session|"),
+            "{io}: {told}"
+        );
     });
 }
 
