@@ -29,7 +29,7 @@ fn key(table: &Table, n: u32, buf: &mut [u8; 4]) -> Option<u64> {
 #[cfg(not(loom))]
 mod model {
     use super::*;
-    use crate::data::Event;
+    use crate::data::{Event, Shape};
     use crate::entry::Tracked;
     use crate::local::Local;
     use crate::table::Refused;
@@ -337,6 +337,46 @@ mod model {
             }
             table.check_invariants();
             assert_eq!((table.used(), missed.len()), (SIZE, 0), "{expire_ms} {regulars}");
+        }
+    }
+
+    /// Whatever happens is counted in all values that it changes: within a period, in the next ones, a moment before it began (another
+    /// thread's clock), and up to the end of what a counter holds.
+    #[test]
+    fn events_change_all_their_values() {
+        use crate::sliding::Sliding;
+        const PERIOD_MS: u32 = 1000;
+        let data = DataType::all().filter(|kind| !kind.is_array());
+        let data = data.map(|kind| Stored { period_ms: PERIOD_MS, ..Stored::one(kind) }).collect();
+        let table = Table::new(Spec { data, ..spec(100, 0, true) }, 1);
+        for event in Event::ALL {
+            let buf = (event as u32).to_be_bytes();
+            let entry = table.find_or_insert(table.spec().key.key(&buf).unwrap(), 10_000).unwrap();
+            let values = entry.values();
+            let (mut sum, mut rate) = (0, Sliding { began_ms: 10_000, ..Sliding::default() });
+            for (n, now_ms) in [
+                (3, 10_000u32),
+                (2, 10_500),
+                (1, 11_200),
+                (4, 11_199),
+                (70_000, 11_900),
+                (1, 13_800),
+                (u64::from(u32::MAX) - 9, 14_000),
+                (1 << 20, 14_100),
+            ] {
+                assert!(values.count(event, n, now_ms.into()));
+                (sum, rate) = (sum + n, rate.add(n as u32, now_ms, PERIOD_MS));
+                for kind in event.kinds() {
+                    let expected = match kind.shape() {
+                        Shape::Rate => u64::from(rate.value(now_ms, PERIOD_MS)),
+                        Shape::Counter => sum & u64::from(u32::MAX),
+                        Shape::Long | Shape::Name => sum,
+                    };
+                    if let Some(value) = values.get(*kind, now_ms.into()) {
+                        assert_eq!(value, expected, "{event:?} {kind:?} at {now_ms}");
+                    }
+                }
+            }
         }
     }
 
