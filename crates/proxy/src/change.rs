@@ -15,10 +15,11 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, SharedLive};
 use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
+use thalweg_runtime::topology::roam;
 use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer, yield_now};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 use thalweg_sys::memory::{free_emptied_pages, give_back_pages, give_back_what_is_left};
-use thalweg_sys::process::{give_way, roam};
+use thalweg_sys::process::give_way;
 
 use crate::backend::{Backend, Common};
 use crate::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
 use crate::task::{Reason, TaskId, current_task};
+use crate::topology::roam;
 use thalweg_shared::Mutex;
 
 /// Stack of such a thread, in bytes: that of threads that run configurations and simulations.
@@ -57,7 +58,7 @@ pub async fn aside<T: Send + 'static>(
     let slot = Arc::new(Mutex::new(Slot::Working));
     let ending = Ending { slot: Arc::clone(&slot), task: current_task() };
     std::thread::Builder::new().name(name.into()).stack_size(STACK).spawn(move || {
-        thalweg_sys::process::roam();
+        roam();
         let result = work();
         ending.set(Slot::Done(result));
     })?;

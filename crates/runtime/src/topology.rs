@@ -86,9 +86,22 @@ pub fn pin_current_thread(cpus: &CpuSet) -> io::Result<()> {
 /// # Errors
 /// When the kernel knows more CPUs than [`CPUS_MAX`].
 pub fn current_cpus() -> io::Result<CpuSet> {
+    cpus_of(0)
+}
+
+/// Has the calling thread run wherever the process may. A thread that a worker begins would stay on the CPU that the worker is
+/// bound to (`cpu-map`), in the way of it, while others are free. The first thread of the process is bound to none.
+pub fn roam() {
+    let first = std::process::id() as libc::pid_t;
+    // A thread that stays bound does as well.
+    let _ = cpus_of(first).and_then(|all| pin_current_thread(&all));
+}
+
+/// The CPUs that a thread may use; 0 is the calling one.
+fn cpus_of(thread: libc::pid_t) -> io::Result<CpuSet> {
     let mut set = CpuSet::new();
     // SAFETY: the pointer and the size describe the set.
-    match unsafe { libc::sched_getaffinity(0, size_of_val(&set.0), set.0.as_mut_ptr().cast()) } {
+    match unsafe { libc::sched_getaffinity(thread, size_of_val(&set.0), set.0.as_mut_ptr().cast()) } {
         0 => Ok(set),
         _ => Err(io::Error::last_os_error()),
     }

@@ -3,7 +3,6 @@
 use std::ffi::{CString, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -207,19 +206,6 @@ pub fn give_way() {
 /// The same, but somebody waits for it: where all processors are busy it gets on.
 pub fn give_way_a_little() {
     become_nicer(GIVEN_A_LITTLE);
-}
-
-/// Has the calling thread run wherever the process may. A thread that a worker begins would stay on the CPU that the worker is
-/// bound to (`cpu-map`), in the way of it, while others are free. The first thread of the process is bound to none.
-pub fn roam() {
-    let mut cpus = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: the pointer and the size describe the set, which is valid when zeroed; a thread that stays bound does as well.
-    unsafe {
-        if libc::sched_getaffinity(libc::getpid(), size, cpus.as_mut_ptr()) == 0 {
-            libc::sched_setaffinity(0, size, cpus.as_ptr());
-        }
-    }
 }
 
 fn become_nicer(by: i32) {

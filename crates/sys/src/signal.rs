@@ -70,15 +70,7 @@ pub struct SignalSet {
 impl SignalSet {
     /// Blocks signals in this thread and in those it starts afterwards: call it before any thread exists.
     pub fn block(signals: &[Signal]) -> io::Result<SignalSet> {
-        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: `set` is writable; sigemptyset initializes it, which the following calls and assume_init rely on.
-        let set = unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            for signal in signals {
-                libc::sigaddset(set.as_mut_ptr(), signal.number());
-            }
-            set.assume_init()
-        };
+        let set = set_of(signals.iter().map(|signal| signal.number()));
         // SAFETY: `set` is initialized; a null third argument asks for nothing back.
         let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
         if error != 0 {
@@ -117,16 +109,24 @@ impl SignalSet {
     }
 }
 
-/// Takes a blocked signal that waits already; false when it does not.
-fn take_waiting(number: i32) -> bool {
+/// The set of signals with these numbers, which are numbers of signals.
+fn set_of(numbers: impl IntoIterator<Item = i32>) -> libc::sigset_t {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `set` is initialized by sigemptyset before it is read; a null second argument asks for no details.
+    // SAFETY: `set` is writable; sigemptyset initializes it, which the following calls and assume_init rely on.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), number);
-        libc::sigtimedwait(set.as_ptr(), std::ptr::null_mut(), &at_once) == number
+        for number in numbers {
+            libc::sigaddset(set.as_mut_ptr(), number);
+        }
+        set.assume_init()
     }
+}
+
+/// Takes a blocked signal that waits already; false when it does not.
+fn take_waiting(number: i32) -> bool {
+    let (set, at_once) = (set_of([number]), libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: both are initialized; a null second argument asks for no details.
+    unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &at_once) == number }
 }
 
 /// Sends a signal to a process. [`io::ErrorKind::NotFound`] when there is no such process.
@@ -144,14 +144,11 @@ pub fn send(pid: u32, signal: Signal) -> io::Result<()> {
 
 /// Ends this process by a signal, so that its parent sees that it did: restores the default action and sends it.
 pub fn die_by(signal: Signal) -> ! {
-    // SAFETY: SIG_DFL is a valid action for these signals; the set is initialized before use; raise and _exit take
+    // SAFETY: SIG_DFL is a valid action for these signals; the set is initialized; raise and _exit take
     // integers. Nothing runs afterwards.
     unsafe {
         libc::signal(signal.number(), libc::SIG_DFL);
-        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), signal.number());
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set_of([signal.number()]), std::ptr::null_mut());
         libc::raise(signal.number());
         libc::_exit(128 + signal.number())
     }

@@ -13,9 +13,10 @@ use thalweg_config::{After, Comparison, compare};
 use thalweg_proxy::reload::{self, Next, Overtaken, Reserved};
 use thalweg_proxy::{Instance, Live, Stopping};
 use thalweg_runtime::Handle;
+use thalweg_runtime::topology::roam;
 use thalweg_syntax::RenderOptions;
 use thalweg_sys::memory::{give_back_pages, give_back_what_is_left};
-use thalweg_sys::process::{Limit, file_limit, give_way_a_little, roam, set_file_limit};
+use thalweg_sys::process::{Limit, file_limit, give_way_a_little, set_file_limit};
 
 use crate::cli::Options;
 use crate::listen::{self, Backups, CliSocket, Handed};
