@@ -43,8 +43,8 @@ impl Abuse {
             Abuse::Settings => 100,
             Abuse::Ping | Abuse::Continuation => 20,
             Abuse::Glitch | Abuse::Interim => 50,
-            Abuse::EmptyData | Abuse::TinyWindow => 25,
-            Abuse::Noise | Abuse::Window => 25,
+            Abuse::EmptyData | Abuse::TinyWindow => 32,
+            Abuse::Noise | Abuse::Window => 32,
         }
     }
 }
@@ -67,7 +67,7 @@ impl std::fmt::Display for Abuse {
     }
 }
 
-/// Points a connection begins with, and has at most: 1,000 resets, or 4,000 priorities, at once. What is sent a frame at a time
+/// Points a connection begins with, and has at most: 1,000 resets, or 3,125 priorities, at once. What is sent a frame at a time
 /// costs some ten microseconds each: whoever reads it must do so for each of them.
 const POINTS_MAX: u32 = 100_000;
 /// Points that come back in each millisecond: 100 resets a second, or 500 pings.
@@ -76,7 +76,7 @@ const POINTS_PER_MS: u32 = 10;
 const POINTS_PER_STREAM: u32 = 100;
 
 /// Points that come back with a DATA frame that was sent: its receiver gives two windows back.
-const POINTS_PER_FRAME: u32 = 50;
+const POINTS_PER_FRAME: u32 = 64;
 /// Octets of such a frame for each point more: some give windows back for each part that they read.
 const OCTETS_PER_POINT: usize = 16;
 
@@ -165,12 +165,12 @@ impl Budget {
 /// DATA of fewer octets is small: most of it is its frame.
 pub const SMALL_DATA: usize = 64;
 /// Small DATA frames that may come at once.
-const SMALL_MAX: u32 = 20_000;
+const SMALL_MAX: u32 = 16_000;
 /// Those that may come in each millisecond beyond that.
-const SMALL_PER_MS: u32 = 25;
+const SMALL_PER_MS: u32 = 20;
 /// How many of them a receive counts for in which nothing but some of them came, and a DATA frame that is sent back: answers are worth
 /// their questions, and who sends each by itself and gets none waits until some are there.
-const SMALL_PER_RECEIVE: u32 = 30;
+const SMALL_PER_RECEIVE: u32 = 60;
 /// How long a peer that sends more of them is not listened to, in milliseconds.
 const REST_MS: u64 = 5;
 /// The same where more than such a rest allows wait already: what a look at them costs besides is spread over so many more.
@@ -252,7 +252,7 @@ mod tests {
                 looks += 1;
             }
         }
-        assert!((250_000..280_000).contains(&taken), "{taken}");
+        assert!((200_000..220_000).contains(&taken), "{taken}");
         assert!((490..510).contains(&looks), "{looks}");
         let mut pace = Pace::new(0);
         for now in 0..10_000 {
@@ -283,7 +283,7 @@ mod tests {
         };
         assert_eq!(receives(true), 400_000);
         let alone = receives(false);
-        assert!((8_000..12_000).contains(&alone), "{alone}");
+        assert!((3_500..4_500).contains(&alone), "{alone}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod admission;
 mod dismissal;
 mod listed;
 pub mod listener;
+pub mod parting;
 mod private;
 pub mod reverse;
 pub mod session;
@@ -11,11 +12,13 @@ pub mod streams;
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 
-use thalweg_config::model::ProxyId;
+use thalweg_config::model::{Proxy, ProxyId};
 use thalweg_sample::facts::{ConnError, Session};
 use thalweg_tls::Failure;
 
 use private::PrivateConnection;
+
+use crate::worker::Thread;
 
 /// A client's stay: its connection's facts, and where it came in. What the streams of a session share is in cells, because
 /// there may be several at once; they are never borrowed across an `await`.
@@ -70,4 +73,14 @@ impl ClientSession {
             tls.failure = Some(failure.clone());
         }
     }
+}
+
+/// `timeout client`, as it is in force now.
+fn client_timeout(own: &Thread, session: &ClientSession) -> Option<u64> {
+    of_frontend(own, session, |fe| fe.timeouts.client).flatten()
+}
+
+/// What the frontend of a session says now; `None` when it is gone.
+fn of_frontend<R>(own: &Thread, session: &ClientSession, f: impl FnOnce(&Proxy) -> R) -> Option<R> {
+    own.pin_for(session.listener)?.instance.config.find_proxy(session.frontend).map(f)
 }

@@ -3,7 +3,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
@@ -13,13 +12,14 @@ use thalweg_h1::parse::is_h2_preface;
 use thalweg_rules::{Kind, Overrides, Ruleset};
 use thalweg_runtime::buffer::{BULK_SIZE, Buf};
 use thalweg_runtime::net::{Departure, Keepalive, SockAddr, Stream};
-use thalweg_runtime::{Kind as TaskKind, clock, go_on_with, pool, spawn_with, timer, yield_now};
+use thalweg_runtime::{Kind as TaskKind, clock, go_on_with, pool, spawn_with, timer};
 use thalweg_sample::facts::{self, ConnError, Endpoint, Session};
 
 use super::admission::{Accepted, Admission};
 use super::listed::Listed;
-use super::streams::{Parting, Sitting};
-use super::{ClientSession, Framed, reverse};
+use super::parting::{self, Parting};
+use super::streams::Sitting;
+use super::{ClientSession, Framed, client_timeout, of_frontend, reverse};
 use crate::connection::forerunner::{self, Forerunner};
 use crate::connection::handshake::{self, HandshakeError};
 use crate::connection::port::Port;
@@ -39,21 +39,6 @@ static SESSION: TaskKind = TaskKind::new("session");
 
 /// Bytes of the preface of HTTP/2 that are a whole head in HTTP/1.
 const PREFACE_HEAD: usize = 18;
-
-/// How long a closing connection is read from so that the client gets what was sent to it.
-const LINGER_MS: u64 = 1000;
-
-/// Most bytes that are thrown away at once so that a connection can be closed in order.
-const UNREAD_MAX: usize = 256 * 1024;
-
-/// Bytes of those that one receive takes.
-const UNWANTED_MAX: usize = 16 * 1024;
-
-/// How long a client that sent too much has to take what it was sent, and then to read why it is left, in milliseconds.
-const UNHEARD_MS: u64 = 100;
-
-/// The longest pause between two looks at it while little of it comes, in milliseconds.
-const UNWANTED_PAUSE_MS: u64 = 64;
 
 /// Begins to serve an accepted connection of a listener, by a task of its own. Nothing when the connection is gone already.
 pub fn start(worker: &Rc<Worker>, accepted: Accepted) {
@@ -127,7 +112,7 @@ fn serve(mut listed: Listed, mut stay: Stay) -> impl Future<Output = ()> {
                 stay.client.line.say_end();
                 // The connection is idle as far as requests go; the last response may still be leaving.
                 if !stay.session.first.get() && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
-                    pool::boxed(close_in_order(&listed.own, stay.ends())).await;
+                    pool::boxed(parting::in_order(&listed.own, stay.ends())).await;
                 }
                 return;
             }
@@ -163,7 +148,7 @@ fn serve(mut listed: Listed, mut stay: Stay) -> impl Future<Output = ()> {
                     stay.began = (clock::now_us(), listed.own.clock().wall_us);
                 }
                 After::KeepAlive | After::Close => {
-                    return pool::boxed(close_in_order(&listed.own, stay.ends())).await;
+                    return pool::boxed(parting::in_order(&listed.own, stay.ends())).await;
                 }
                 After::Drop => {
                     if bug("session-counted") {
@@ -173,7 +158,7 @@ fn serve(mut listed: Listed, mut stay: Stay) -> impl Future<Output = ()> {
                     if !stay.session.first.get() && stay.client.line.in_flight() > 0 && !bug("cut-at-close") {
                         return pool::boxed(drop_when_sent(&listed.own, &mut stay)).await;
                     }
-                    return drop_at_once(&listed.own, stay.ends());
+                    return parting::at_once(&listed.own, stay.ends());
                 }
             }
         }
@@ -224,7 +209,7 @@ fn begin_frames(listed: Listed, stay: Stay) {
         });
     }
     let Some(worker) = listed.own.pin_for(session.listener) else {
-        return drop_at_once(&listed.own, (&session, &mut client));
+        return parting::at_once(&listed.own, (&session, &mut client));
     };
     let sitting = Sitting::new(&worker, Rc::new(session), client, began);
     go_on_with(in_frames(Frames { sitting, admission, listed }));
@@ -244,39 +229,19 @@ async fn leave_frames(frames: Frames, orderly: bool) {
     let Frames { sitting, admission, listed } = frames;
     let (session, mut client, parting) = sitting.part(&listed.own, orderly);
     match parting {
-        Parting::InOrder => close_in_order(&listed.own, (&session, &mut client)).await,
-        Parting::Unheard => close_unheard(&mut client).await,
-        Parting::AtOnce => drop_at_once(&listed.own, (&session, &mut client)),
+        Parting::InOrder => parting::in_order(&listed.own, (&session, &mut client)).await,
+        Parting::Unheard => parting::unheard(&mut client).await,
+        Parting::AtOnce => parting::at_once(&listed.own, (&session, &mut client)),
     }
     drop((client, session));
     drop(admission);
-}
-
-/// Closes without telling the client more than it must know.
-fn drop_at_once(own: &Thread, (session, client): (&ClientSession, &mut Port)) {
-    if of_frontend(own, session, |fe| fe.opts.nolinger).unwrap_or(true) {
-        client.line.set_linger_rst();
-    } else {
-        // Whoever only ended its direction still gets what was sent to it.
-        client.line.discard_input(UNREAD_MAX);
-    }
 }
 
 /// The same, once the client has taken what it was sent before.
 async fn drop_when_sent(own: &Thread, stay: &mut Stay) {
     let limit = client_timeout(own, &stay.session);
     stay.client.all_is_sent(limit).await;
-    drop_at_once(own, stay.ends());
-}
-
-/// `timeout client`, as it is in force now.
-fn client_timeout(own: &Thread, session: &ClientSession) -> Option<u64> {
-    of_frontend(own, session, |fe| fe.timeouts.client).flatten()
-}
-
-/// What the frontend of a session says now; `None` when it is gone.
-fn of_frontend<R>(own: &Thread, session: &ClientSession, f: impl FnOnce(&Proxy) -> R) -> Option<R> {
-    own.pin_for(session.listener)?.instance.config.find_proxy(session.frontend).map(f)
+    parting::at_once(own, stay.ends());
 }
 
 /// Serves a TCP stream. True when it became one of HTTP.
@@ -293,12 +258,12 @@ async fn as_tcp(worker: &Rc<Worker>, stay: &mut Stay) -> bool {
     match end {
         TcpEnd::BecameHttp(_) | TcpEnd::Over { orderly: true } => {
             // What nobody will read must not turn the end into a reset.
-            if client.line.discard_input(UNREAD_MAX) == UNREAD_MAX {
+            if client.line.discard_input(parting::UNREAD_MAX) == parting::UNREAD_MAX {
                 // There may be more. The client hears of the end before the reset that follows.
                 let _ = client.line.shutdown_write();
             }
         }
-        TcpEnd::Over { orderly: false } => drop_at_once(worker, stay.ends()),
+        TcpEnd::Over { orderly: false } => parting::at_once(worker, stay.ends()),
     }
     false
 }
@@ -591,7 +556,7 @@ impl Stay {
             let left = !session.first.get() && client.line.departure() == Departure::Reset;
             if left {
                 client.eof = true;
-                client.line.discard_input(UNREAD_MAX);
+                client.line.discard_input(parting::UNREAD_MAX);
             }
             return Poll::Ready(left.then_some(NoRequest::Closed));
         }
@@ -669,58 +634,8 @@ fn leave_idle_at(worker: &Worker, fe: &Proxy, now_ms: u64) -> Option<u64> {
     if fe.opts.idle_close_on_response { None } else { worker.leaves_at(now_ms) }
 }
 
-/// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,
-/// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while. So it is where
-/// the client has frames, which it answers what it was sent with.
-async fn close_in_order(own: &Thread, (session, client): (&ClientSession, &mut Port)) {
-    if !client.all_is_sent(client_timeout(own, session)).await || client.eof {
-        return;
-    }
-    // The last bytes may have been held back to leave with the end (`Stream::end_with_next_send`): they go before it is looked
-    // whether closing would reset the connection, and take them with it.
-    if client.line.shutdown_write().is_err() {
-        return;
-    }
-    let answers = session.facts().http_major == 2;
-    if !answers && client.input.is_none() && !client.line.has_input_now() && client.body.is_ended() {
-        return;
-    }
-    client.input = None;
-    read_over(timer::deadline_in(LINGER_MS), || client.line.poll_recv(UNWANTED_MAX)).await;
-}
-
-/// Closes so that a client that sent too much knows why, and has nothing more read.
-async fn close_unheard(client: &mut Port) {
-    if client.all_is_sent(Some(UNHEARD_MS)).await && client.line.shutdown_write().is_ok() {
-        timer::sleep(UNHEARD_MS).await;
-    }
-}
-
-/// Reads and throws away what comes, until nothing more does or `deadline` has passed. Who always has more to say neither
-/// outlasts that nor holds up the others of the thread: the receive is looked at before the timer is. What comes in small pieces is
-/// waited for, until it is more.
-async fn read_over(deadline: u64, mut recv: impl FnMut() -> Poll<io::Result<Buf>>) {
-    let (mut unread, mut pause_ms) = (0, 1);
-    while let Ok(Ok(buf)) = timer::timeout_at(Some(deadline), poll_fn(|_| recv())).await {
-        if buf.is_empty() || clock::now_ms() >= deadline {
-            return;
-        }
-        if buf.len() < UNWANTED_MAX / 4 {
-            timer::sleep(pause_ms).await;
-            pause_ms = (2 * pause_ms).min(UNWANTED_PAUSE_MS);
-        }
-        unread += buf.len();
-        if unread >= UNREAD_MAX {
-            unread = 0;
-            yield_now().await;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use thalweg_runtime::SpawnOptions;
-    use thalweg_runtime::driver::sim::{self, SimConfig};
 
     use super::*;
     use crate::connection::mux::Mux;
@@ -745,38 +660,5 @@ mod tests {
         let (session, client) = (size_of::<ClientSession>(), size_of::<Port>());
         println!("all: {size}, session: {session}, facts: {}, client: {client}", size_of::<Session>());
         assert!(size <= 384, "a session takes {size} bytes, and blocks are multiples of 64");
-    }
-    /// In a network of the simulator what was sent is read at some time; over a fast one a flood may always be ahead.
-    #[test]
-    fn a_flood_is_read_for_its_time_only_and_others_have_their_turns() {
-        const TIME_MS: u64 = 2;
-        const RECEIVES_MAX: u64 = 1_000_000;
-        let turns = Rc::new(Cell::new(0u64));
-        let seen = Rc::new(Cell::new(None));
-        let (turn, saw, over) = (Rc::clone(&turns), Rc::clone(&seen), Rc::clone(&seen));
-        // Nothing happens in the network meanwhile.
-        let sim = SimConfig { idle_rounds_max: u64::MAX, ..SimConfig::faultless() };
-        let report = sim::run(1, sim, move |_| async move {
-            spawn_with(&SESSION, SpawnOptions::default(), async move {
-                while over.get().is_none() {
-                    turn.set(turn.get() + 1);
-                    yield_now().await;
-                }
-            });
-            let (mut receives, began) = (0, clock::now_ms());
-            let flood = || {
-                receives += 1;
-                let over = receives > RECEIVES_MAX;
-                Poll::Ready(Ok(if over { Buf::empty() } else { Buf::copy_of(&[b'x'; UNWANTED_MAX]) }))
-            };
-            read_over(began + TIME_MS, flood).await;
-            saw.set(Some((receives, clock::now_ms() - began)));
-        });
-        report.check().unwrap();
-        let (receives, took_ms) = seen.get().unwrap();
-        assert!(receives <= RECEIVES_MAX, "it is read until it ends");
-        assert_eq!(took_ms, TIME_MS);
-        let least = receives / (UNREAD_MAX / UNWANTED_MAX) as u64;
-        assert!(turns.get() >= least, "{} turns of another task in {receives} receives", turns.get());
     }
 }

@@ -13,6 +13,7 @@ use thalweg_h2::error::ErrorCode;
 use thalweg_runtime::net::Departure;
 use thalweg_runtime::{Class, Kind as TaskKind, SpawnOptions, clock, pool, spawn_with, timer, waiting_tasks};
 
+use super::parting::Parting;
 use super::{ClientSession, Framed};
 use crate::connection::line::Line;
 use crate::connection::mux::{self, Carrier, Counted, IdlePing, MuxStream, Opened, Owner, Step};
@@ -63,17 +64,6 @@ fn streams_under(h2: &H2Tune, waiting: u64, depth: u32) -> Option<u32> {
     let most = u64::from(streams.unwrap_or(u32::MAX));
     let share = most.saturating_mul(usual).saturating_mul(usual) / waiting.saturating_mul(waiting);
     Some(u32::try_from(share).unwrap_or(u32::MAX).max(h2.streams_min))
-}
-
-/// How a connection is to be closed that nobody is served on any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parting {
-    /// What was sent arrives, and what still comes is read for a while.
-    InOrder,
-    /// What was sent arrives, and nothing more is read: there was too much already.
-    Unheard,
-    /// As it is.
-    AtOnce,
 }
 
 /// A client's connection on which HTTP/2 is spoken, from its preface on, which is in the port or still to come.
