@@ -89,12 +89,25 @@ pub fn current_cpus() -> io::Result<CpuSet> {
     cpus_of(0)
 }
 
-/// Has the calling thread run wherever the process may. A thread that a worker begins would stay on the CPU that the worker is
-/// bound to (`cpu-map`), in the way of it, while others are free. The first thread of the process is bound to none.
+/// Has the calling thread run wherever the process may, and in nobody's way. A thread that a worker begins would stay on the CPU that
+/// the worker is bound to (`cpu-map`), in the way of it, while others are free; the first thread of the process is bound to none. And
+/// one with the worker's priority of real time (`chrt`, `CPUSchedulingPolicy=` of a unit) would have it wait until all is done.
 pub fn roam() {
     let first = std::process::id() as libc::pid_t;
     // A thread that stays bound does as well.
     let _ = cpus_of(first).and_then(|all| pin_current_thread(&all));
+    if is_real_time() {
+        let none = libc::sched_param { sched_priority: 0 };
+        // SAFETY: 0 is the calling thread, and `none` outlives the call. If it is refused, the thread does its work all the same.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const none) };
+    }
+}
+
+/// Whether the calling thread has a priority of real time.
+fn is_real_time() -> bool {
+    // SAFETY: 0 is the calling thread.
+    let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+    matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR)
 }
 
 /// The CPUs that a thread may use; 0 is the calling one.
@@ -117,6 +130,22 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 1023]);
         assert!(!set.add(1024) && !set.contains(5000) && set.contains(63));
         assert_eq!((set.len(), set.is_empty(), CpuSet::new().is_empty()), (4, false, true));
+    }
+
+    #[test]
+    fn a_thread_that_roams_has_no_priority_of_real_time() {
+        let roamed = std::thread::spawn(|| {
+            let least = libc::sched_param { sched_priority: 1 };
+            // SAFETY: 0 is the calling thread, and `least` outlives the call.
+            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const least) } == -1 {
+                eprintln!("skipped: nobody may have such a priority here");
+                return (true, false);
+            }
+            let before = is_real_time();
+            roam();
+            (before, is_real_time())
+        });
+        assert_eq!(roamed.join().unwrap(), (true, false));
     }
 
     #[test]
