@@ -246,8 +246,7 @@ pub async fn run(
         (_, None) => session.severity,
     };
     output.text.push_str(&reply.render(severity));
-    output.end_json();
-    Ok(())
+    output.end_json().await
 }
 
 /// Notes a command for later, if it can be.

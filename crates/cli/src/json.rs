@@ -50,27 +50,23 @@ impl Converter {
         Converter { shape, columns: Vec::new(), by_comma: false, begun: false, record: None }
     }
 
-    /// Turns the complete lines of `text` into what they become; what follows them is given back, to come again.
-    pub fn convert_complete(&mut self, text: &mut String) -> String {
-        let rest = text.split_off(text.rfind('\n').map_or(0, |at| at + 1));
-        *text = self.lines(text);
-        rest
+    /// Turns what follows the last complete line into the end of the document.
+    pub fn finish(mut self, rest: &str, out: &mut String) {
+        rest.lines().for_each(|line| self.line(line, out));
+        self.end_record(out);
+        let (open, close) = self.frame();
+        match (self.begun, self.shape) {
+            (false, Shape::Value) => out.push_str("null"),
+            (false, _) => out.push_str(open),
+            (true, _) => {}
+        }
+        out.push_str(close);
+        out.push('\n');
     }
 
-    /// Turns the rest of an answer into the end of the document.
-    pub fn convert_rest(mut self, text: &mut String) {
-        let mut out = self.lines(text);
-        self.finish(&mut out);
-        *text = out;
-    }
-
-    fn lines(&mut self, text: &str) -> String {
-        let mut out = String::with_capacity(text.len());
-        text.lines().for_each(|line| self.line(line.trim_end(), &mut out));
-        out
-    }
-
-    fn line(&mut self, line: &str, out: &mut String) {
+    /// Appends what a line becomes, if it is complete with it.
+    pub fn line(&mut self, line: &str, out: &mut String) {
+        let line = line.trim_end();
         if line.is_empty() {
             return;
         }
@@ -239,18 +235,6 @@ impl Converter {
             _ => ("[", "]"),
         }
     }
-
-    fn finish(&mut self, out: &mut String) {
-        self.end_record(out);
-        let (open, close) = self.frame();
-        match (self.begun, self.shape) {
-            (false, Shape::Value) => out.push_str("null"),
-            (false, _) => out.push_str(open),
-            (true, _) => {}
-        }
-        out.push_str(close);
-        out.push('\n');
-    }
 }
 
 /// An object that is being written.
@@ -329,22 +313,12 @@ fn sum(words: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The document, whole and by pieces of every size.
     fn converted(shape: Shape, lines: &str) -> String {
-        let mut whole = lines.to_owned();
-        Converter::new(shape).convert_rest(&mut whole);
-        for size in 1..lines.len() {
-            let (mut converter, mut out, mut text) = (Converter::new(shape), String::new(), String::new());
-            for piece in lines.as_bytes().chunks(size) {
-                text.push_str(std::str::from_utf8(piece).expect("ASCII"));
-                let rest = converter.convert_complete(&mut text);
-                out.push_str(&text);
-                text = rest;
-            }
-            converter.convert_rest(&mut text);
-            assert_eq!(out + &text, whole, "in pieces of {size}");
-        }
-        whole
+        let (mut converter, mut out) = (Converter::new(shape), String::new());
+        let (complete, rest) = lines.split_at(lines.rfind('\n').map_or(0, |at| at + 1));
+        complete.lines().for_each(|line| converter.line(line, &mut out));
+        converter.finish(rest, &mut out);
+        out
     }
 
     #[test]
@@ -396,9 +370,7 @@ mod tests {
         for (shape, document) in
             [(Shape::Table, "[]\n"), (Shape::Pairs, "{}\n"), (Shape::Value, "null\n"), (Shape::Lines, "[]\n")]
         {
-            let mut text = String::new();
-            Converter::new(shape).convert_rest(&mut text);
-            assert_eq!(text, document);
+            assert_eq!(converted(shape, ""), document);
         }
     }
 }

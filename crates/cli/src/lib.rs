@@ -119,7 +119,7 @@ pub struct Cli {
     /// Changes that sessions made and that are in no snapshot: see [`Cli::revision`].
     pub changes: AtomicU64,
     /// What the sessions did so far.
-    pub counts: Counts,
+    pub counts: Arc<Counts>,
     /// Texts of the configuration that were given out to be written.
     pub committed: running::commit::Committed,
 }

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use thalweg_proxy::connection::transport::Transport;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::{Turn, set_nice, timer, yield_now};
+use thalweg_runtime::{Class, Turn, in_class, set_class, set_nice, timer};
 use thalweg_syntax::carry::restore;
 
 use crate::json::Converter;
-use crate::{Cli, Severity};
+use crate::{Counts, Severity};
 
 /// A dump is sent in pieces of about this many bytes, so that its size does not decide how much memory it takes.
 const PIECE: usize = 64 * 1024;
@@ -95,6 +95,8 @@ pub struct Output {
     /// Collected, not sent yet. Bytes that are not UTF-8 are carried in it, as in everything that commands take and answer
     /// ([`thalweg_syntax::carry`]).
     pub text: String,
+    /// What was turned into JSON, and is not sent yet: it goes before `text`.
+    document: String,
     /// How long rows were made since others had their turn.
     turn: Turn,
     /// Turns what is collected into JSON before it is sent.
@@ -102,13 +104,21 @@ pub struct Output {
     /// The client must take what is sent within this time.
     pub timeout_ms: Option<u64>,
     /// Where the bytes are counted.
-    cli: Arc<Cli>,
+    counts: Arc<Counts>,
 }
 
 impl Output {
     /// Answers on `stream`.
-    pub fn new(stream: Transport, timeout_ms: Option<u64>, cli: Arc<Cli>) -> Output {
-        Output { stream, text: String::new(), turn: Turn::default(), json: None, timeout_ms, cli }
+    pub fn new(stream: Transport, timeout_ms: Option<u64>, counts: Arc<Counts>) -> Output {
+        Output {
+            stream,
+            text: String::new(),
+            document: String::new(),
+            turn: Turn::default(),
+            json: None,
+            timeout_ms,
+            counts,
+        }
     }
 
     /// The connection, to read from it.
@@ -122,10 +132,16 @@ impl Output {
     }
 
     /// The answer that is turned into JSON is complete.
-    pub fn end_json(&mut self) {
+    ///
+    /// # Errors
+    /// As those of [`Output::end_row`].
+    pub async fn end_json(&mut self) -> io::Result<()> {
+        self.convert().await?;
         if let Some(json) = self.json.take() {
-            json.convert_rest(&mut self.text);
+            json.finish(&self.text, &mut self.document);
+            self.text.clear();
         }
+        Ok(())
     }
 
     /// A row of an answer is made, or one was passed over that is not shown: what was collected is sent if it is much, and after some
@@ -134,12 +150,39 @@ impl Output {
     /// # Errors
     /// The client is gone, or did not take it in time.
     pub async fn end_row(&mut self) -> io::Result<()> {
-        if self.text.len() >= PIECE {
-            self.flush().await?;
+        self.convert().await?;
+        self.end_step().await
+    }
+
+    /// The same for a row that is where it is sent from.
+    async fn end_step(&mut self) -> io::Result<()> {
+        if self.document.len() + self.text.len() >= PIECE {
+            self.send().await?;
         }
         if self.turn.is_over() {
             give_way().await;
         }
+        Ok(())
+    }
+
+    /// Turns the complete lines into JSON, if that is wanted. To convert a row takes longer than to make it, and a command may have
+    /// made many before it ends one: others have their turn meanwhile, too.
+    async fn convert(&mut self) -> io::Result<()> {
+        if self.json.is_none() || !self.text.contains('\n') {
+            return Ok(());
+        }
+        let mut lines = std::mem::take(&mut self.text);
+        let mut begin = 0;
+        while let (Some(json), Some(len)) = (&mut self.json, lines[begin..].find('\n')) {
+            json.line(&lines[begin..begin + len], &mut self.document);
+            begin += len + 1;
+            // Whoever made a row ends it.
+            if begin < lines.len() {
+                self.end_step().await?;
+            }
+        }
+        lines.drain(..begin);
+        self.text = lines;
         Ok(())
     }
 
@@ -148,29 +191,37 @@ impl Output {
     /// # Errors
     /// The client is gone, or did not take it in time.
     pub async fn flush(&mut self) -> io::Result<()> {
-        let kept = match &mut self.json {
-            Some(json) => json.convert_complete(&mut self.text),
-            None => String::new(),
-        };
-        for piece in restore(self.text.as_bytes()).chunks(PIECE) {
-            within(self.timeout_ms, self.stream.send_ready()).await??;
-            self.stream.start_send(Buf::copy_of(piece));
-            self.cli.counts.bytes_out.fetch_add(piece.len() as u64, Ordering::Relaxed);
-        }
-        self.text.clear();
-        self.text.push_str(&kept);
-        if self.text.capacity() > 4 * PIECE {
-            self.text = String::new();
+        self.convert().await?;
+        self.send().await
+    }
+
+    /// Sends what is to be sent as it is. Of an answer that is turned into JSON that is not what waits for the end of its line.
+    async fn send(&mut self) -> io::Result<()> {
+        for collected in
+            [Some(&mut self.document), self.json.is_none().then_some(&mut self.text)].into_iter().flatten()
+        {
+            for piece in restore(collected.as_bytes()).chunks(PIECE) {
+                within(self.timeout_ms, self.stream.send_ready()).await??;
+                self.stream.start_send(Buf::copy_of(piece));
+                self.counts.bytes_out.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            }
+            collected.clear();
+            if collected.capacity() > 4 * PIECE {
+                *collected = String::new();
+            }
         }
         within(self.timeout_ms, self.stream.send_ready()).await?
     }
 }
 
-/// Lets others run, in the order in which they came. A command comes before all traffic when it begins ([`crate::NICE`]); were it to come
-/// back like that, all traffic of its thread would wait for its end. It is a task like others from here to there.
+/// Lets others run, in the order in which they came, those among them whose input comes only now. A command comes before all traffic
+/// when it begins ([`crate::NICE`]); were it to come back like that, all traffic of its thread would wait for its end. It is a task like
+/// others from here to there, but one that has a single turn before the driver is asked what came: where nobody else had work, it would have
+/// all of a round's.
 pub async fn give_way() {
     set_nice(0);
-    yield_now().await;
+    in_class(Class::Heavy).await;
+    set_class(Class::Normal);
 }
 
 /// Waits for a future for a limited time.
@@ -183,11 +234,14 @@ async fn within<F: Future>(timeout_ms: Option<u64>, future: F) -> io::Result<F::
 mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
+    use std::sync::atomic::AtomicU32;
 
     use thalweg_runtime::driver::sim::{self, SimConfig};
-    use thalweg_runtime::{Class, Kind, SpawnOptions, spawn, spawn_with};
+    use thalweg_runtime::net::{Listener, SockAddr, Stream};
+    use thalweg_runtime::{Config, Kind, SpawnOptions, block_on, handle, spawn, spawn_with, yield_now};
 
     use super::*;
+    use crate::json::Shape;
 
     static TASK: Kind = Kind::new("test");
 
@@ -210,5 +264,78 @@ mod tests {
             assert_eq!((seen.get(), turns.get()), (Some(1), 99));
         });
         report.check().expect("nothing is left");
+    }
+
+    /// Mail is taken when the driver is asked, once in each round.
+    #[test]
+    fn what_comes_is_noticed_after_each_turn() {
+        block_on(Config::default(), async {
+            let (turn, late) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+            for sent in 0..200 {
+                turn.store(sent, Ordering::Relaxed);
+                let (turn, late) = (Arc::clone(&turn), Arc::clone(&late));
+                handle().unwrap().run_on(0, move || {
+                    _ = late.fetch_max(turn.load(Ordering::Relaxed) - sent, Ordering::Relaxed)
+                });
+                give_way().await;
+            }
+            assert_eq!(late.load(Ordering::Relaxed), 0, "turns until it came");
+        });
+    }
+
+    /// Rows become JSON as they come, not when a piece of them is full, and those that a command made at once become it turn by turn.
+    #[test]
+    fn others_have_their_turn_while_rows_become_json() {
+        // Less than a piece: nothing waits for the network meanwhile.
+        const ROWS: usize = 1000;
+        let row = |n: usize| format!("0x1: key={n} gpc0={n}\n");
+        for at_once in [false, true] {
+            let report = sim::run(1, SimConfig::faultless(), |_| async move {
+                let address: SockAddr = "10.0.0.1:80".parse::<std::net::SocketAddr>().unwrap().into();
+                let mut listener = Listener::bind(&address, &Default::default()).unwrap();
+                let mut client = Stream::connect(&address, &Default::default()).await.unwrap();
+                let stream = Stream::from_accepted(listener.accept().await.unwrap().0).unwrap();
+                let (turns, is_done) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+                let (counted, end) = (Rc::clone(&turns), Rc::clone(&is_done));
+                spawn(&TASK, async move {
+                    while !end.get() {
+                        counted.set(counted.get() + 1);
+                        yield_now().await;
+                    }
+                });
+                spawn(&TASK, async move {
+                    let mut output = Output::new(stream.into(), None, Arc::default());
+                    output.json = Some(Converter::new(Shape::Records));
+                    for n in 0..ROWS {
+                        output.text.push_str(&row(n));
+                        if !at_once {
+                            output.end_row().await.unwrap();
+                            assert!(
+                                output.text.is_empty() && output.document.len() < PIECE,
+                                "{n} is converted"
+                            );
+                        }
+                    }
+                    output.end_json().await.unwrap();
+                    assert!(output.document.len() < PIECE);
+                    let turns = turns.get();
+                    assert!(turns >= ROWS / 40, "{turns} turns");
+                    output.flush().await.unwrap();
+                    is_done.set(true);
+                });
+                let mut document = Vec::new();
+                loop {
+                    let received = client.recv(1 << 16).await.unwrap();
+                    if received.is_empty() {
+                        break;
+                    }
+                    document.extend_from_slice(&received);
+                }
+                let wanted: Vec<String> =
+                    (0..ROWS).map(|n| format!("{{\"id\":\"0x1\",\"key\":{n},\"gpc0\":{n}}}")).collect();
+                assert!(document == format!("[{}]\n", wanted.join(",\n")).into_bytes());
+            });
+            report.check().expect("nothing is left");
+        }
     }
 }

@@ -113,7 +113,7 @@ async fn converse(cli: Arc<Cli>, socket: Arc<Socket>, io: Transport, begin: Begi
     let Begin { level, mode, timed, expert, experimental } = begin;
     let Some(instance) = cli.live.current() else { return };
     let timeout_ms = instance.config.global.stats_timeout_ms;
-    let mut output = Output::new(io, timeout_ms, Arc::clone(&cli));
+    let mut output = Output::new(io, timeout_ms, Arc::clone(&cli.counts));
     let mut session = Session {
         cli,
         instance,

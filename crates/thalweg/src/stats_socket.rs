@@ -73,7 +73,7 @@ pub fn prepare(
         gate: Gate::new(instance.config.global.stats_maxconn.max(1)),
         anon_key: AtomicU32::new(instance.config.global.anonkey),
         changes: AtomicU64::new(0),
-        counts: thalweg_cli::Counts::default(),
+        counts: Arc::default(),
         committed: thalweg_cli::running::commit::Committed::default(),
     };
     let cli = Arc::new(cli);
