@@ -32,6 +32,15 @@ pub struct Sliding {
 const EARLY: u32 = u32::MAX - 60_000;
 
 impl Sliding {
+    /// One whose last event, if there ever was one, is two periods ago: the next one begins a period of its own.
+    #[must_use]
+    pub fn idle(now_ms: u32, period_ms: u32) -> Sliding {
+        Sliding {
+            began_ms: now_ms.wrapping_sub(period_ms.saturating_mul(2).min(EARLY)),
+            ..Sliding::default()
+        }
+    }
+
     /// Moves to the period that `now_ms` is in.
     #[must_use]
     #[inline]

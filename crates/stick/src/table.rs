@@ -418,7 +418,7 @@ impl Table {
         let values = self.values_at(at);
         for stored in self.spec.data.iter().filter(|stored| stored.kind.shape() == Shape::Rate) {
             for i in 0..stored.count {
-                values.set_sliding(stored.kind, i, Sliding { began_ms: now_ms as u32, ..Sliding::default() });
+                values.set_sliding(stored.kind, i, Sliding::idle(now_ms as u32, stored.period_ms));
             }
         }
     }

@@ -75,6 +75,23 @@ mod model {
         local.track(local.spec().key.key(&buf).unwrap(), Event::Tracked, now).unwrap()
     }
 
+    /// The first event begins a period, not the entry: what the reference says of an entry that was tracked, or of which something else was
+    /// set, 1.5 s before 100 events, for periods of 3 s.
+    #[test]
+    fn the_first_event_begins_the_period() {
+        let rate = Stored { kind: DataType::HttpReqRate, count: 1, period_ms: 3000 };
+        let table = Arc::new(Table::new(Spec { data: vec![rate], ..spec(8, 60_000, true) }, 42));
+        let local = Local::new(table);
+        for began in [1000, 10_000_000, u64::from(u32::MAX) - 1000] {
+            let tracked = track(&local, began as u32, began);
+            let read = |after: u64| tracked.values().get(DataType::HttpReqRate, began + 1500 + after);
+            assert_eq!(read(0), Some(0));
+            tracked.values().add(DataType::HttpReqRate, 100, began + 1500);
+            let times = [0, 1500, 2500, 3000, 3040, 4500, 5999, 6000];
+            assert_eq!(times.map(read), [100, 100, 100, 100, 98, 50, 0, 0].map(Some), "{began}");
+        }
+    }
+
     /// What a thread remembers of an entry is no way to one that is over, or that is another key's by now.
     #[test]
     fn what_is_remembered_is_looked_at_again() {

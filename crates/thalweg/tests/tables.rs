@@ -2,9 +2,6 @@
 
 mod support;
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
-
 use support::{Conn, Io, Proxy, Server, Setup, each_driver, eventually, ok, reference};
 
 const ALL: &str = "store conn_cnt,conn_cur,conn_rate(1h),sess_cnt,http_req_cnt,http_req_rate(1h),http_err_cnt,\
@@ -642,79 +639,6 @@ fn commands_are_answered_as_by_the_reference() {
     }
     ours.finish(());
     theirs.finish(());
-}
-
-/// Requests that are sent at once to both, and what may pass meanwhile for them to count as simultaneous: rates of some dozens
-/// in two seconds lose one in more time than that.
-const AT_ONCE: usize = 50;
-const MOMENT: Duration = Duration::from_millis(25);
-const PLAYED: Duration = Duration::from_secs(6);
-
-/// The rates of each key, without what names them.
-fn rates(proxy: &Proxy) -> HashMap<u64, Vec<i64>> {
-    let value = |word: &str| word.split_once('=')?.1.parse().ok();
-    let row = |line: &str| {
-        let words = || line.split(' ');
-        let key = words().find(|word| word.starts_with("key=")).and_then(value)?;
-        Some((key as u64, words().filter(|word| word.contains("_rate(")).filter_map(value).collect()))
-    };
-    cli(proxy, "show table t").lines().filter_map(row).collect()
-}
-
-/// Events at random times, and rates while they fall, beside the reference: within one of what ours said just before and just
-/// after, but for events that came in the last moment of a period here and in the first of the next one there. `TABLE_SEQUENCES`
-/// says how many keys that happens to.
-#[test]
-fn rates_fall_as_those_of_the_reference() {
-    let Some(reference) = reference() else { return };
-    let setup = || {
-        Setup::http(
-            "backend t\nstick-table type integer size 100k store gpc(1),gpc_rate(1,2s),http_req_rate(2s)\n\
-             frontend fe\nbind <@fe>\nhttp-request track-sc0 url_param(k) table t\n\
-             http-request sc-add-gpc(0,0) req.hdr(n)\nhttp-request return status 200\n",
-        )
-        .global("stats socket <@dir>/sock level admin")
-    };
-    let both = [setup().start("epoll"), setup().program(&reference).start("epoll")];
-    let mut clients = both.each_ref().map(|proxy| proxy.connect());
-    let keys: u64 = std::env::var("TABLE_SEQUENCES").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
-    let (mut random, start) = (Random(keys), Instant::now());
-    // Until when those are not compared that the two got at different times: for two periods.
-    let mut unsure: HashMap<u64, Duration> = HashMap::new();
-    let (mut compared, mut differing) = (0, 0);
-    while start.elapsed() < PLAYED || compared < 10 * keys && start.elapsed() < 10 * PLAYED {
-        for first in (0..keys).step_by(AT_ONCE) {
-            let some = first..keys.min(first + AT_ONCE as u64);
-            let chosen: Vec<u64> = some.filter(|_| random.below(3) == 0).collect();
-            let mut request =
-                |key| format!("GET /?k={key} HTTP/1.1\r\nHost: h\r\nN: {}\r\n\r\n", random.below(10));
-            let requests: String = chosen.iter().map(&mut request).collect();
-            let begun = Instant::now();
-            clients.iter_mut().for_each(|client| client.send(&requests));
-            for client in &mut clients {
-                chosen.iter().for_each(|_| assert_eq!(client.response().status, 200));
-            }
-            if begun.elapsed() > MOMENT {
-                let until = start.elapsed() + Duration::from_secs(4);
-                unsure.extend(chosen.into_iter().map(|key| (key, until)));
-            }
-        }
-        let (before, theirs, after) = (rates(&both[0]), rates(&both[1]), rates(&both[0]));
-        assert_eq!(before.len(), theirs.len());
-        let now = start.elapsed();
-        for (key, theirs) in theirs.iter().filter(|(key, _)| unsure.get(key).is_none_or(|until| *until < now))
-        {
-            for (value, ours) in theirs.iter().zip(before[key].iter().zip(&after[key])) {
-                let (low, high) = (*ours.0.min(ours.1), *ours.0.max(ours.1));
-                differing += u64::from(!(low - 1..=high + 1).contains(value));
-                compared += 1;
-            }
-        }
-    }
-    println!("{compared} rates of {keys} keys, {differing} of them differ");
-    assert!(compared >= keys && differing * 20 <= compared, "{differing} of {compared}");
-    drop(clients);
-    both.into_iter().for_each(|proxy| proxy.finish(()));
 }
 
 /// Presets with fetches of "the" frontend and "the" backend are about those of whoever inherits them.
