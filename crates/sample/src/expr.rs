@@ -282,7 +282,8 @@ pub(crate) fn parse_args(
     };
     for (i, kind) in spec.kinds.iter().enumerate() {
         let Some(argument) = given.get(i).filter(|a| a.quoted || !a.text.is_empty()) else {
-            if i >= spec.required {
+            // An empty name of a table is one, that of the current proxy.
+            if i >= spec.required && (*kind != ArgKind::Table || i >= given.len()) {
                 continue;
             }
             // A mandatory name that is absent means the current proxy; a mandatory text is empty.

@@ -178,3 +178,25 @@ fn tables_are_not_ignored_with_cookies() {
         assert_eq!(ask("/", "Cookie: S=b\r\n"), "b");
     });
 }
+
+/// An empty name is that of the proxy's own table, as if it were named; without one the counter's table is asked.
+#[test]
+fn an_empty_name_is_the_proxys_own_table() {
+    each_program(
+        || (),
+        |()| {
+            "frontend fe\nbind <@fe>\nstick-table type ip size 10 expire 1h store gpc0\n\
+             http-request track-sc0 src table other\nhttp-request return status 200 content-type text/plain lf-string \
+             \"%[sc_get_gpc0(0,)] %[sc_inc_gpc0(0,)] %[sc_inc_gpc0(0)] %[sc_get_gpc0(0,)] %[sc_get_gpc0(0)] \
+             %[sc_get_gpc0(0,fe)] %[sc_tracked(0,)] %[sc_trackers(0,)] %[sc_trackers(0)]\"\n\
+             backend other\nstick-table type ip size 10 expire 1h store gpc0\n"
+                .to_owned()
+        },
+        |proxy| {
+            for count in 1..3 {
+                let said = proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").text();
+                assert_eq!(said, format!("0 0 {count} 0 {count} 0 1 0 1"));
+            }
+        },
+    );
+}
