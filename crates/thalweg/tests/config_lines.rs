@@ -4,7 +4,7 @@
 //!
 //! `HAPROXY_ORACLE` names the program to compare with; otherwise it is the `haproxy` found in `PATH`. Without one the
 //! test says so and passes. The lines are in `config_lines/*.txt`; what differs on purpose is in `config_lines/known.txt`,
-//! by name and with its reason. All lines take two minutes, so that one of four is played each time, always the same ones;
+//! by name and with its reason. All lines, more than 30,000, take many minutes, so that one of four is played each time, always the same ones;
 //! `CONFIG_LINES_EVERY=1` plays all of them, which is for whoever changes the reading of configurations. `CONFIG_LINES`
 //! limits a run to the cases that contain a text, `CONFIG_LINES_SHOW=1` prints what both programs said.
 

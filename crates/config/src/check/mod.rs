@@ -286,6 +286,9 @@ pub(crate) fn compile(cx: &mut Cx<'_>, b: &mut Building) {
                 cx.diagnostics.push(*complaint);
             }
         }
+        if draft.kind != Kind::External {
+            external_needs(cx, b, &draft);
+        }
         return;
     }
     for (lines, own, option, kind) in [
@@ -323,13 +326,14 @@ fn external_needs(cx: &mut Cx<'_>, b: &Building, draft: &CheckDraft) {
         cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, span, message));
     };
     let name = &b.p.name;
+    let side = if b.p.is_be() { "backend" } else { "frontend" };
     let global = &cx.config.global;
     if draft.kind != Kind::External {
         for (word, _) in
             [("command", &draft.command), ("path", &draft.path)].iter().filter(|(_, w)| w.is_some())
         {
             let message = format!(
-                "'external-check {word}' will be ignored for backend '{name}' (requires 'option external-check')."
+                "'external-check {word}' will be ignored for {side} '{name}' (requires 'option external-check')."
             );
             say(Warning, message);
         }

@@ -162,7 +162,8 @@ pub(crate) static SERVER: &[Keyword<Setter<ServerDraft>>] = &[
             set: |d, value| {
                 let bytes = o::count_or_none(value);
                 rare(d).log_bufsize = Some(bytes);
-                if bytes == 0 { Err("log-bufsize has to be > 0.".to_owned()) } else { Ok(()) }
+                let fits = (1..=i32::MAX as u32).contains(&bytes);
+                if fits { Ok(()) } else { Err("log-bufsize has to be > 0.".to_owned()) }
             },
         },
     ),
