@@ -4,7 +4,10 @@
 mod support;
 
 use std::net::SocketAddrV4;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use support::tls::Authority;
 use support::{Conn, Io, Proxy, Setup, each_driver, eventually, free_port, nobody, own_ip, reference};
@@ -314,6 +317,33 @@ fn who_never_reads_costs_little() {
         }
         let grown = proxy.resident_kb().saturating_sub(before);
         assert!(grown < 20_000, "{grown} kB");
+        proxy.finish(());
+    });
+}
+
+/// A peer that says more than the process takes, which never waits for it then, holds nobody up.
+#[test]
+fn who_never_stops_holds_nobody_up() {
+    each_driver(|io| {
+        let here = free_port(own_ip());
+        let text = section(&[("A", here), ("B", nobody())]) + "http-request return status 200\n";
+        let proxy = started(&setup("A", &text), io);
+        let mut peer = introduced(here);
+        // A table that is not known costs least, and so it is what there can be most of.
+        peer.send(b"\x0a\x82\x09\x07\x02/x\x02\x04\x04\x00\x00");
+        let flood = b"\x0a\x80\x09\0\0\0\x01\0\0\0\x01\x05".repeat(100_000);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    peer.send(&flood);
+                }
+            });
+            let ask = || proxy.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").status;
+            let answers = catch_unwind(AssertUnwindSafe(|| [(); 5].map(|()| ask())));
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(answers.unwrap(), [200; 5]);
+        });
         proxy.finish(());
     });
 }

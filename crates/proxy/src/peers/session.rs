@@ -9,7 +9,7 @@ use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::Stream;
 use thalweg_runtime::timer::{self, timeout_at};
-use thalweg_runtime::{clock, pool, yield_now};
+use thalweg_runtime::{Class, Turn, clock, in_class, pool, set_class};
 use thalweg_stick::peers::{Broken, Link, Status, read_hello, read_status, wire, write_hello};
 
 use super::{Listed, Service, Stranger};
@@ -169,13 +169,17 @@ impl Conversation {
     pub async fn run(mut self, mut open: Open, is_over: impl Fn(Link) -> bool) {
         let name = open.service.live.section().peers()[open.link.peer].spec.name.clone();
         open.service.log(LogLevel::Info, &format!("peer '{name}' is connected."));
-        let mut out = Vec::new();
+        let (mut out, mut turn) = (Vec::new(), Turn::default());
         let ended = loop {
             match self.turn(&open, &mut out).await {
                 Ok(true) if is_over(open.link) => return,
                 Ok(true) => {}
                 Ok(false) => break None,
                 Err(broken) => break Some(broken),
+            }
+            // A peer may have more to say than this process takes: it would never wait.
+            if turn.is_over() {
+                give_way().await;
             }
         };
         open.why = ended;
@@ -238,7 +242,7 @@ impl Conversation {
                     out.clear();
                 }
                 if more {
-                    yield_now().await;
+                    give_way().await;
                 }
             }
             Event::Received(bytes) => {
@@ -253,6 +257,12 @@ impl Conversation {
         }
         Ok(true)
     }
+}
+
+/// Lets all others run, those among them whose input comes only now: heavy work has one turn before the driver is asked what came.
+async fn give_way() {
+    in_class(Class::Heavy).await;
+    set_class(Class::Normal);
 }
 
 enum Event {
