@@ -149,11 +149,20 @@ impl Conversation {
         self.frames = None;
     }
 
+    /// The first step on the connection that is asked for.
+    fn first_word(&self) -> Option<&StepKind> {
+        let mut steps = self.program.steps.iter().skip(self.at + 1).map(|step| &step.kind);
+        steps.find(|kind| !matches!(kind, StepKind::Comment | StepKind::Assign(_)))
+    }
+
     /// Whether the server has the first word on the connection that is asked for.
     pub fn is_greeted(&self) -> bool {
-        let mut steps = self.program.steps.iter().skip(self.at + 1);
-        let first = steps.find(|step| !matches!(step.kind, StepKind::Comment | StepKind::Assign(_)));
-        first.is_some_and(|step| matches!(step.kind, StepKind::Answer(_) | StepKind::Expect(_)))
+        matches!(self.first_word(), Some(StepKind::Answer(_) | StepKind::Expect(_)))
+    }
+
+    /// Whether nothing is said on the connection that is asked for, by neither side.
+    pub fn is_silent(&self) -> bool {
+        matches!(self.first_word(), None | Some(StepKind::Connect(_)))
     }
 
     /// Whether requests of HTTP are made on its connections.
@@ -652,4 +661,32 @@ pub fn shortened(mut info: String) -> String {
         info.truncate(end);
     }
     info
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Step;
+
+    /// Who has the first word on a connection: an acknowledgement is not saved up for nobody, and nobody waits for events in vain.
+    #[test]
+    fn who_has_the_first_word_is_known_before_the_connection_is_made() {
+        let connect = || StepKind::Connect(Connect::default());
+        let send = || StepKind::Send(Text::Fixed(b"x".as_slice().into()));
+        let answer = || StepKind::Answer(Dialect::Redis);
+        for (steps, is_greeted, is_silent) in [
+            (vec![connect()], false, true),
+            (vec![connect(), StepKind::Comment], false, true),
+            (vec![connect(), send()], false, false),
+            (vec![connect(), answer(), send()], true, false),
+            (vec![connect(), StepKind::Comment, answer()], true, false),
+            (vec![connect(), connect(), answer()], false, true),
+        ] {
+            let shown = format!("{steps:?}");
+            let steps = steps.into_iter().map(Step::implicit).collect();
+            let conversation = Conversation::new(Arc::new(Program { steps, ..Program::default() }), 16);
+            let found = (conversation.is_greeted(), conversation.is_silent());
+            assert_eq!(found, (is_greeted, is_silent), "{shown}");
+        }
+    }
 }

@@ -444,16 +444,17 @@ impl Driver {
         each!(self, d => d.shutdown_write(s))
     }
 
-    /// `is_loopback`: the address is one of this machine by its form.
+    /// `is_loopback`: the address is one of this machine by its form. `is_silent`: nothing will be sent or received.
     pub(crate) fn start_connect(
         &mut self,
         s: &mut Socket,
         address: ConnectAddress,
         is_loopback: bool,
+        is_silent: bool,
     ) -> io::Result<()> {
         s.bits.set(Bits::CONNECTING);
         match &mut self.inner {
-            Inner::Epoll(d) => d.connect(s, &address, is_loopback),
+            Inner::Epoll(d) => d.connect(s, &address, is_loopback, is_silent),
             Inner::Uring(d) if is_loopback => {
                 d.connect_here(s, &address);
                 Ok(())

@@ -84,6 +84,9 @@ pub struct ConnectOptions {
     /// ends in order keeps its port for a minute (TIME_WAIT, RFC 9293 section 3.3.2), and with a connection per request
     /// the ports run out.
     pub reset_on_close: bool,
+    /// Nothing will be sent or received on it: it is made to see whether it can be. Where that is known at once, events are not
+    /// asked for.
+    pub silent: bool,
     /// The connection has ended when it is closed, and not a moment later: for who counts what is open.
     pub prompt_close: bool,
 }
@@ -112,6 +115,7 @@ impl Default for ConnectOptions {
             send_buffer: None,
             notsent_lowat: None,
             reset_on_close: false,
+            silent: false,
             prompt_close: false,
         }
     }

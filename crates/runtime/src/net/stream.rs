@@ -511,7 +511,7 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     // With a source that was chosen, what was closed in this turn must be closed before, as it may have the same.
     let is_loopback =
         opts.source.is_none() && address.to_std().is_some_and(|address| address.ip().is_loopback());
-    driver::with(|d| d.start_connect(s, raw, is_loopback))?;
+    driver::with(|d| d.start_connect(s, raw, is_loopback, opts.silent))?;
     Ok(stream)
 }
 

@@ -10,6 +10,7 @@ use thalweg_runtime::{Kind, clock, pool, spawn, timer};
 
 use super::super::standing::Operation;
 use super::super::{Backend, track};
+use super::bunch;
 use super::hurry::{self, Hurry};
 use super::report::What;
 use super::tell::{Before, reason, status, tell};
@@ -40,11 +41,11 @@ impl Drop for Checks {
     /// A server that nobody checks would stay what it was for ever: when a bug ends its checks, others go on an interval
     /// later.
     fn drop(&mut self) {
+        let interval_ms = inter_ms(&self.server, self.what);
+        bunch::leave(interval_ms);
         if std::thread::panicking() {
-            let (own, server) = (Rc::clone(&self.own), self.server.clone());
-            let next = Checks { own, proxy: self.proxy, server, what: self.what };
-            let delay = inter_ms(&next.server, next.what);
-            spawn(&CHECK, next.run(delay));
+            let next = Checks::new(&self.own, self.proxy, &self.server, self.what);
+            spawn(&CHECK, next.run(interval_ms));
         }
     }
 }
@@ -66,8 +67,17 @@ impl Checks {
         (server, what): (&Shared<Server>, What),
         delay_ms: u64,
     ) {
-        let (own, server) = (Rc::clone(worker.own()), server.clone());
-        spawn(&CHECK, Checks { own, proxy: proxy.id, server, what }.run(delay_ms));
+        spawn(&CHECK, Checks::new(worker.own(), proxy.id, server, what).run(delay_ms));
+    }
+
+    fn new(own: &Rc<Thread>, proxy: ProxyId, server: &Shared<Server>, what: What) -> Checks {
+        bunch::join(inter_ms(server, what));
+        Checks { own: Rc::clone(own), proxy, server: server.clone(), what }
+    }
+
+    /// When a check that is due at `due_ms` begins.
+    fn moment(&self, due_ms: u64) -> u64 {
+        bunch::moment(due_ms, inter_ms(&self.server, self.what))
     }
 
     /// What is to be checked now, by what is in force; `None` when the server is gone, or the thread.
@@ -91,7 +101,9 @@ impl Checks {
         let mut start_ms = timer::deadline_in(delay_ms);
         let hurry = self.hurry();
         loop {
-            start_ms = hurry::due(hurry.as_deref(), start_ms).await;
+            // The next one is counted from when this one was due, not from when its bunch was.
+            let came_ms = hurry::due(hurry.as_deref(), self.moment(start_ms)).await;
+            start_ms = start_ms.min(came_ms);
             while self.own.live.stopping() == Stopping::No && self.is_crowded() {
                 timer::sleep(CROWDED_PAUSE_MS).await;
             }
@@ -248,6 +260,11 @@ impl Checker {
             Some((judged, news))
         });
         let Some((judged, news)) = changed.flatten() else { return };
+        let after = backend.standing(self.server);
+        // Most checks find what the one before found, and nobody is told anything.
+        if !(proxy.opts.log_health_checks && news) && judged.before == after.operation {
+            return track::follow(&self.worker, self.proxy, self.server);
+        }
         let reason = reason(&verdict, duration_ms);
         if proxy.opts.log_health_checks && news {
             let backup = if server.backup { "backup " } else { "" };
@@ -260,7 +277,7 @@ impl Checker {
                 "Health check for {backup}server {}/{} {how}, {reason}, status: {}.",
                 proxy.name,
                 backend.identity(server).name,
-                status(&backend.standing(self.server).health.to_string(), backend.weight(self.server)),
+                status(&after.health.to_string(), backend.weight(self.server)),
             );
             tell(&self.worker, self.proxy, LogLevel::Notice, &line);
         }

@@ -190,6 +190,7 @@ impl Checker {
             // What is said first takes the acknowledgement of the handshake with it, as does the end where nothing is said.
             no_quick_ack: !conversation.is_greeted(),
             reset_on_close: !connect.linger,
+            silent: self.is_silent(conversation, server, &connect),
             ..options(proxy, server)
         };
         let attempt = Stream::connect(via.as_ref().unwrap_or(&address), &options);
@@ -205,6 +206,17 @@ impl Checker {
                 self.introduce(server, conversation, &connect, stream, first, deadline).await
             }
         }
+    }
+
+    /// Whether a connection is all that is asked for.
+    fn is_silent(&self, conversation: &Conversation, server: &Server, connect: &Connect) -> bool {
+        let is_plain =
+            server.tls.is_none() && server.send_proxy == ProxyHeader::None && server.rare().socks4.is_none();
+        let of_server = server.check.as_ref().is_some_and(|check| check.send_proxy);
+        is_plain
+            && !conversation.speaks_http()
+            && conversation.is_silent()
+            && !(of_server || connect.send_proxy || connect.ssl)
     }
 
     /// What a connection begins with: a word to the SOCKS proxy that leads to the server, the PROXY header, TLS.

@@ -3,6 +3,7 @@
 //!
 //! - [`checker`]: the task of a server: when it is checked, and what its verdict does.
 //! - [`agent`]: what an agent's words do.
+//! - [`bunch`]: which checks begin together.
 //! - [`converse`]: one check over a connection.
 //! - [`external`]: one check by a program.
 //! - [`observe`]: what traffic says of a server, and [`hurry`] how that brings a check forward.
@@ -11,6 +12,7 @@
 //! - [`tell`]: the lines about servers that change.
 
 mod agent;
+mod bunch;
 mod checker;
 mod converse;
 mod evaluate;

@@ -227,7 +227,14 @@ impl Epoll {
 
     /// Connects. `is_loopback`: the kernel plays both sides within the call, and knows the peer then (it says that the
     /// attempt is under way all the same), unless it was refused or the listener's queue is full.
-    pub fn connect(&mut self, s: &mut Socket, address: &ConnectAddress, is_loopback: bool) -> io::Result<()> {
+    /// Nobody waits for events of a connection that is there and `is_silent`.
+    pub fn connect(
+        &mut self,
+        s: &mut Socket,
+        address: &ConnectAddress,
+        is_loopback: bool,
+        is_silent: bool,
+    ) -> io::Result<()> {
         match syscall::connect(s.fd, address) {
             Err(libc::EINPROGRESS) if !is_loopback || descriptor::peer_addr(s.fd).is_err() => {
                 // From here on an event tells, also of what happened before.
@@ -241,7 +248,7 @@ impl Epoll {
             }
         }
         s.bits.set(Bits::WRITABLE);
-        self.add(s, INPUT)
+        if is_silent { Ok(()) } else { self.add(s, INPUT) }
     }
 
     pub fn poll(&mut self, wait: Wait, sockets: &SocketTable) -> io::Result<PollStats> {
@@ -340,4 +347,35 @@ fn set_timer(timer: &OwnedFd, at_ns: u64) -> Result<usize, i32> {
     syscall::check(
         unsafe { libc::timerfd_settime(timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &time, old) } as isize
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::SockAddr;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixStream;
+
+    /// Who only wants to know whether a connection can be made asks for no events of it.
+    #[test]
+    fn a_silent_connection_is_not_registered_once_it_is_there() {
+        let (wake, _other) = UnixStream::pair().unwrap();
+        let mut epoll = Epoll::new(&DriverOptions::default(), wake.as_raw_fd()).unwrap();
+        let mut table = SocketTable::new();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = SockAddr::from(listener.local_addr().unwrap());
+        // Whether it is known at once that the connection is there, whether nothing is said, and whether events are asked for.
+        for (is_loopback, is_silent, is_registered) in
+            [(true, true, false), (true, false, true), (false, true, true), (false, false, true)]
+        {
+            let fd = syscall::socket_in(None, address.family(), libc::SOCK_STREAM, 0).unwrap();
+            let socket = table.insert(fd.as_raw_fd(), Bits::CONNECTING);
+            // SAFETY: the test owns the record, and has no other reference to it.
+            let s = unsafe { &mut *socket.as_ptr() };
+            epoll.connect(s, &address.to_raw().unwrap(), is_loopback, is_silent).unwrap();
+            let found = (s.bits.has(Bits::REGISTERED), s.bits.has(Bits::CONNECTING));
+            assert_eq!(found, (is_registered, !is_loopback), "{is_loopback} {is_silent}");
+            table.remove(socket);
+        }
+    }
 }
