@@ -55,8 +55,7 @@ impl LoadNow {
 
     /// True when `self` changed before `other`, across wrap.
     pub(crate) fn older_than(self, other: LoadNow) -> bool {
-        let distance = other.ticket().wrapping_sub(self.ticket()) & TICKET_MASK as u32;
-        distance != 0 && distance < (1 << 23)
+        is_older(self.0, other.0)
     }
 }
 
@@ -89,8 +88,14 @@ impl Rank {
     /// Less load for its weight, or as much and the earlier change.
     pub fn beats(self, other: Rank) -> bool {
         let (own, others) = (self.0 >> TICKET_BITS, other.0 >> TICKET_BITS);
-        own < others || (own == others && LoadNow(self.0).older_than(LoadNow(other.0)))
+        own < others || (own == others && is_older(self.0, other.0))
     }
+}
+
+/// True when the ticket at the end of `word` is before that of `other`, across wrap.
+#[inline]
+fn is_older(word: u64, other: u64) -> bool {
+    (other.wrapping_sub(word) << (64 - TICKET_BITS)).cast_signed() > 0
 }
 
 impl Load {

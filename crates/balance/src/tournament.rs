@@ -67,12 +67,13 @@ impl Tournaments {
 
     /// Replays the matches of `server` after its load or its weight changed.
     pub fn update(&self, server: u32, loads: &impl Loads) {
-        if let Some(load) = loads.of(server) {
+        let load = loads.of(server);
+        if let Some(load) = load {
             load.settle();
         }
         let mut size = self.now.load(Ordering::SeqCst);
         loop {
-            self.of(size).update(server, loads);
+            self.of(size).update(Player { server, load }, loads);
             // Another one may have begun before this one was replayed: then it may have seen what was before the change.
             match self.now.load(Ordering::SeqCst) {
                 now if now == size => return,
@@ -99,6 +100,21 @@ fn size(servers: usize) -> usize {
 
 const NOBODY: u32 = u32::MAX;
 
+/// A server in a match. What it is doing is looked up once for all the matches that it wins.
+#[derive(Clone, Copy)]
+struct Player<'a> {
+    server: u32,
+    load: Option<&'a Load>,
+}
+
+impl Player<'_> {
+    /// Where it stands now. Who does not exist, or cannot be used, never wins against one who can.
+    #[inline]
+    fn rank(self) -> Rank {
+        self.load.map_or(Rank::OUT, Load::rank)
+    }
+}
+
 impl Tournament {
     /// A tournament of `servers` servers, where nobody has won yet.
     pub fn new(servers: usize) -> Tournament {
@@ -109,53 +125,77 @@ impl Tournament {
     /// The server with the least load.
     pub fn winner(&self, loads: &impl Loads) -> Option<u32> {
         let server = if self.leaves == 1 { 0 } else { self.nodes[1].load(Ordering::Acquire) as u32 };
-        (self.rank(server, loads) != Rank::OUT).then_some(server)
+        (self.player(server, loads).rank() != Rank::OUT).then_some(server)
     }
 
-    /// Replays the matches of `server` after its rank changed.
-    pub fn update(&self, server: u32, loads: &impl Loads) {
-        let mut node = (self.leaves + server as usize) / 2;
-        while node >= 1 {
-            let (before, after) = self.replay(node, loads);
-            if before == after && after != server {
+    /// Replays the matches of a server after its rank changed.
+    #[inline]
+    fn update<'a>(&self, changed: Player<'a>, loads: &'a impl Loads) {
+        let mut place = self.leaves + changed.server as usize;
+        let mut ours = changed;
+        while place > 1 {
+            let (before, winner) = match self.play(place, ours, loads) {
+                Ok(played) => played,
+                Err(_) => self.play_again(place, ours, loads),
+            };
+            if before == winner.server && winner.server != changed.server {
                 return;
             }
-            node /= 2;
+            ours = winner;
+            place /= 2;
         }
     }
 
-    /// Plays the match at `node` and gives the winner before and after.
-    fn replay(&self, node: usize, loads: &impl Loads) -> (u32, u32) {
-        let mut winner = NOBODY;
-        for _ in 0..2 {
-            let word = self.nodes[node].load(Ordering::Acquire);
-            let (left, right) = self.players(node);
-            winner = if self.rank(right, loads).beats(self.rank(left, loads)) { right } else { left };
-            let next = ((word >> 32).wrapping_add(1) << 32) | u64::from(winner);
-            if self.nodes[node].compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                // What counts is what this very write replaced: whoever wrote that carries it upwards.
-                return (word as u32, winner);
-            }
+    /// Plays the match between who stands at `place`, which is probably `ours`, and who stands beside, and gives the winner before
+    /// and after; the one after as the error when somebody else wrote an outcome meanwhile.
+    #[inline(always)]
+    fn play<'a>(
+        &self,
+        place: usize,
+        ours: Player<'a>,
+        loads: &'a impl Loads,
+    ) -> Result<(u32, Player<'a>), Player<'a>> {
+        let node = &self.nodes[place / 2];
+        let word = node.load(Ordering::Acquire);
+        let here = self.stands_at(place);
+        // One that was not there may be by now.
+        let here = if here == ours.server && ours.load.is_some() { ours } else { self.player(here, loads) };
+        let beside = self.player(self.stands_at(place ^ 1), loads);
+        // Among equals the left one wins.
+        let is_right = place % 2 == 1;
+        let here_wins = match is_right {
+            true => here.rank().beats(beside.rank()),
+            false => !beside.rank().beats(here.rank()),
+        };
+        let winner = if here_wins { here } else { beside };
+        let next = ((word >> 32).wrapping_add(1) << 32) | u64::from(winner.server);
+        match node.compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire) {
+            // What counts is what this very write replaced: whoever wrote that carries it upwards.
+            Ok(_) => Ok((word as u32, winner)),
+            Err(_) => Err(winner),
         }
+    }
+
+    #[cold]
+    fn play_again<'a>(&self, place: usize, ours: Player<'a>, loads: &'a impl Loads) -> (u32, Player<'a>) {
         // Somebody else's outcome stands and includes our load; carry on upwards as if it had changed.
-        (NOBODY, winner)
+        self.play(place, ours, loads).unwrap_or_else(|winner| (NOBODY, winner))
     }
 
-    /// Where a server stands. Who does not exist, or cannot be used, never wins against one who can.
-    fn rank(&self, server: u32, loads: &impl Loads) -> Rank {
-        let is_one = (server as usize) < self.leaves;
-        is_one.then(|| loads.of(server)).flatten().map_or(Rank::OUT, Load::rank)
-    }
-
-    /// Who plays at a node.
-    fn players(&self, node: usize) -> (u32, u32) {
-        let below = 2 * node;
-        if below >= self.leaves {
-            let left = (below - self.leaves) as u32;
-            return (left, left + 1);
+    /// Who stands at a place: the winner of a match, or a server.
+    #[inline]
+    fn stands_at(&self, place: usize) -> u32 {
+        match self.nodes.get(place) {
+            Some(node) => node.load(Ordering::Acquire) as u32,
+            None => (place - self.leaves) as u32,
         }
-        let winner = |node: usize| self.nodes[node].load(Ordering::Acquire) as u32;
-        (winner(below), winner(below + 1))
+    }
+
+    /// A server, and what it is doing, if there is one of that number.
+    #[inline]
+    fn player<'a>(&self, server: u32, loads: &'a impl Loads) -> Player<'a> {
+        let load = if (server as usize) < self.leaves { loads.of(server) } else { None };
+        Player { server, load }
     }
 }
 
@@ -204,7 +244,8 @@ mod tests {
 
         fn update(&self, server: u32) {
             self.loads[server as usize].settle();
-            self.tree.update(server, &self.loads);
+            let load = Loads::of(&self.loads, server);
+            self.tree.update(Player { server, load }, &self.loads);
         }
 
         fn winner(&self) -> Option<u32> {
@@ -263,7 +304,7 @@ mod loom_tests {
             let tree = Arc::new((Tournament::new(3), (0..3).map(Load::with_ticket).collect::<Vec<_>>()));
             let update = |server: u32, tree: &(Tournament, Vec<Load>)| {
                 tree.1[server as usize].settle();
-                tree.0.update(server, &tree.1);
+                tree.0.update(Player { server, load: tree.1.of(server) }, &tree.1);
             };
             for server in 0..3 {
                 tree.1[server as usize].weight().store(1, Ordering::SeqCst);

@@ -166,6 +166,7 @@ impl<T> Rows<T> {
         locked(&self.known.book)
     }
 
+    #[inline]
     fn near(&self, number: usize) -> Option<&Arc<Chunk<T>>> {
         self.near.get(number / CHUNK)?.chunk.get()
     }
@@ -186,9 +187,14 @@ impl<T> Rows<T> {
     pub fn find(&self, number: usize) -> Option<&T> {
         let chunk = match self.near(number) {
             Some(chunk) => chunk,
-            None => self.look_for(number / CHUNK, Some(&self.near[number / CHUNK]))?,
+            None => self.look_again(number / CHUNK)?,
         };
         Some(&chunk[number % CHUNK])
+    }
+
+    #[cold]
+    fn look_again(&self, at: usize) -> Option<&Arc<Chunk<T>>> {
+        self.look_for(at, Some(&self.near[at]))
     }
 
     #[cold]
