@@ -142,7 +142,10 @@ impl Drop for Held<'_> {
         control.holders -= 1;
         control.forget_left();
         if control.holders == 0 && std::mem::take(&mut control.is_late) {
-            self.0.changed_plan(control);
+            control.previous = control.plan.take().or_else(|| control.previous.take());
+            // Not by whoever picks next: with very many servers it takes milliseconds.
+            self.0.make_plan(control);
+            self.0.common.generation.fetch_add(1, Ordering::Release);
         }
     }
 }
@@ -701,10 +704,7 @@ impl Balancer {
             // Read again under the lock: no change can slip in between the number and the plan.
             view.generation = self.common.generation.load(Ordering::Acquire);
             if control.plan.is_none() {
-                let blend = self.entries(&control);
-                control.shares = blend.shares;
-                control.plan = Some(Arc::new(self.build(&control, &blend)));
-                control.previous = None;
+                self.make_plan(&mut control);
             }
             view.plan = control.plan.clone();
         }
@@ -712,6 +712,13 @@ impl Balancer {
             Some(plan) => plan,
             None => unreachable!("the plan was stored just above"),
         }
+    }
+
+    fn make_plan(&self, control: &mut Control) {
+        let blend = self.entries(control);
+        control.shares = blend.shares;
+        control.plan = Some(Arc::new(self.build(control, &blend)));
+        control.previous = None;
     }
 
     fn build(&self, control: &Control, Blend { entries, spare, .. }: &Blend) -> Plan {
@@ -774,5 +781,20 @@ impl Balancer {
             if status.backup { 0 } else { u64::from(status.configured_weight) * 16 }
         });
         blend(near, far, near_full.sum(), spill_over, settings.has_fixed_weights())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_picks_next_makes_no_plan_of_many_changes() {
+        let balancer = Balancer::new(Settings::default(), &[1, 2, 3].map(|uid| ServerSpec::new(uid, 1)));
+        let held = balancer.hold();
+        balancer.remove(ServerIndex(1));
+        assert!(balancer.lock().plan.is_none());
+        drop(held);
+        assert!(balancer.lock().plan.is_some());
     }
 }

@@ -16,19 +16,19 @@ use std::sync::{Arc, PoisonError, Weak};
 use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, SharedLive};
 use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
 use thalweg_runtime::topology::roam;
-use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer, yield_now};
+use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
 use thalweg_sys::memory::{free_emptied_pages, give_back_pages, give_back_what_is_left};
 use thalweg_sys::process::give_way;
 
 use crate::backend::{Backend, Common};
 use crate::change_set::{self, ChangeSet, Failed, OldBackend, OldServer};
+use crate::in_turn::each_in_turn;
 use crate::instance::{Instance, Live};
 use crate::stopping::Stopping;
 use crate::worker::{self, Worker};
 
 static SETTLE: Kind = Kind::new("former-snapshots");
-static MANY: Kind = Kind::new("many-changes");
 
 /// The stack of a thread that takes a snapshot apart, in bytes.
 const BURY_STACK: usize = 256 * 1024;
@@ -402,29 +402,6 @@ fn forget_here(release: Arc<Release>) {
         }
     };
     each_in_turn(numbers.clone(), move |at| own.gone[at].forget(), move || give_back(numbers));
-}
-
-/// How many of very many are dealt with in one turn: what is done for each takes a microsecond or a few.
-const AT_ONCE: usize = 64;
-
-/// Does something with each on the calling thread, and `then` something else. If there are many, others have their turn after a few.
-pub(crate) fn each_in_turn<T>(
-    mut all: impl ExactSizeIterator<Item = T> + 'static,
-    mut each: impl FnMut(T) + 'static,
-    then: impl FnOnce() + 'static,
-) {
-    if all.len() <= AT_ONCE {
-        all.for_each(each);
-        return then();
-    }
-    let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
-    spawn_with(&MANY, options, async move {
-        while all.len() > 0 {
-            all.by_ref().take(AT_ONCE).for_each(&mut each);
-            yield_now().await;
-        }
-        then();
-    });
 }
 
 /// Numbers that are on their way back.

@@ -14,6 +14,7 @@ mod crt_watch;
 mod figures;
 pub mod frontend;
 pub mod gate;
+mod in_turn;
 pub mod instance;
 pub mod latency;
 mod log_backends;

@@ -19,7 +19,8 @@ use thalweg_runtime::Handle;
 use thalweg_shared::Mutex;
 
 use crate::backend::{self, Backend, health};
-use crate::change::{Number, each_in_turn, forget_gone_by, locked, settle};
+use crate::change::{Number, forget_gone_by, locked, settle};
+use crate::in_turn::each_in_turn;
 use crate::instance::{Backends, Instance, Live, limit_variables};
 use crate::worker::{self, Worker};
 use crate::{ThreadSocket, crt_watch, frontend, ocsp, resolvers, tables};
@@ -224,7 +225,7 @@ impl Next {
         handle.run_on(0, move || settle(&watched));
         let left = left.into_iter().chain(removed.into_iter().map(|(_, server, proxy)| (proxy, server)));
         let removed: Vec<(ProxyId, Shared<Server>)> = left.collect();
-        handle.run_on(0, move || tell_others(&base, &removed, &added, &changed));
+        handle.run_on(0, move || tell_others(base, removed, added, changed));
         Ok(generation)
     }
 }
@@ -405,11 +406,9 @@ fn follow(next: &Arc<Instance>, sockets: Vec<ThreadSocket>, pools: &[usize], che
             frontend::listener::start(&worker, socket.listener, socket.port);
         }
     }
-    for flat in pools {
-        worker.clear_pool(*flat);
-        if crate::plant::bug("counters-forgotten") {
-            worker.forget_server(*flat);
-        }
+    worker.clear_pools(pools);
+    if crate::plant::bug("counters-forgotten") {
+        pools.iter().for_each(|flat| worker.forget_server(*flat));
     }
     each_in_turn(
         checks.into_iter(),
@@ -424,25 +423,36 @@ fn follow(next: &Arc<Instance>, sockets: Vec<ThreadSocket>, pools: &[usize], che
 
 /// What one thread does for all: name servers, servers that have the state of others, slow starts.
 fn tell_others(
-    base: &Instance,
-    removed: &[(ProxyId, Shared<Server>)],
-    added: &[(ProxyId, Shared<Server>)],
-    changed: &[(ProxyId, Shared<Server>, Shared<Server>)],
+    base: Arc<Instance>,
+    removed: Vec<(ProxyId, Shared<Server>)>,
+    added: Vec<(ProxyId, Shared<Server>)>,
+    changed: Vec<(ProxyId, Shared<Server>, Shared<Server>)>,
 ) {
     let Some(worker) = worker::current() else { return };
     tables::start_expiry(&worker);
     ocsp::start(&worker);
     crt_watch::start(&worker);
-    for (proxy, server) in removed {
-        resolvers::forget(base, *proxy, server);
-    }
-    for (proxy, before, now) in changed {
-        resolvers::forget(base, *proxy, before);
-        begin(&worker, *proxy, now);
-    }
-    for (proxy, server) in added {
-        begin(&worker, *proxy, server);
-    }
+    drop(worker);
+    let before = changed.iter().map(|(proxy, before, _)| (*proxy, before.clone()));
+    let gone: Vec<_> = removed.into_iter().chain(before).collect();
+    let now = changed.into_iter().map(|(proxy, _, now)| (proxy, now));
+    let begun: Vec<_> = now.chain(added).collect();
+    let begin_all = || {
+        each_in_turn(
+            begun.into_iter(),
+            |(proxy, server)| {
+                if let Some(worker) = worker::current() {
+                    begin(&worker, proxy, &server);
+                }
+            },
+            || {},
+        );
+    };
+    each_in_turn(
+        gone.into_iter(),
+        move |(proxy, server)| resolvers::forget(&base, proxy, &server),
+        begin_all,
+    );
 }
 
 fn begin(worker: &Worker, proxy: ProxyId, server: &Server) {

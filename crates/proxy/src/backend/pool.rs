@@ -18,6 +18,7 @@ use super::rack::{Age, Rack};
 use super::shared::{Place, SharedConnection};
 use super::shelf::{Shared, Shelf};
 use crate::counters::{Counters, Kept, OfServer};
+use crate::in_turn::close_in_turn;
 use crate::plant::bug;
 use crate::worker::{Thread, Worker};
 
@@ -152,9 +153,13 @@ impl Thread {
         Some(pool.with(|pool, _| f(pool)))
     }
 
-    /// Closes the idle connections to a server. No pool is made for one that never had any.
-    pub(crate) fn clear_pool(&self, server: usize) {
-        self.with_known_pool(server, |pool, _| pool.clear());
+    /// Closes the idle connections to servers, which nobody gets any more from now on. No pool is made for one that never had any.
+    pub(crate) fn clear_pools(&self, servers: &[usize]) {
+        let mut idle = Vec::new();
+        for server in servers {
+            self.with_known_pool(*server, |pool, _| pool.empty(&mut idle));
+        }
+        close_in_turn(idle);
     }
 
     /// Runs `f` with each pool in which there is something to look after, and this thread's counters of its server.
@@ -164,7 +169,7 @@ impl Thread {
 
     /// Closes every idle server connection.
     pub fn drop_idle_connections(&self) {
-        self.each_pool(|_, pool| pool.clear());
+        self.each_pool(|_, pool| pool.empty(&mut Vec::new()));
     }
 }
 
@@ -355,7 +360,9 @@ impl IdlePool {
     #[inline]
     pub fn follow(&mut self, moves: u32) -> bool {
         if moves > self.moves {
-            self.clear();
+            let mut idle = Vec::new();
+            self.empty(&mut idle);
+            close_in_turn(idle);
             self.moves = moves;
         }
         moves == self.moves
@@ -384,8 +391,8 @@ impl IdlePool {
     }
 
     /// Closes all.
-    pub fn clear(&mut self) {
-        self.alone.clear();
+    fn empty(&mut self, alone: &mut Vec<Box<ServerConn>>) {
+        alone.extend(self.alone.take_all());
         self.shared.clear();
         self.asking.clear();
     }

@@ -221,9 +221,11 @@ impl<C> Rack<C> {
         self.counts = counts;
     }
 
-    /// Drops all.
-    pub fn clear(&mut self) {
-        *self = Rack::default();
+    /// Takes all.
+    pub fn take_all(&mut self) -> impl Iterator<Item = C> + use<C> {
+        let Rack { plain, first, keyed, .. } = std::mem::take(self);
+        let lists = keyed.into_values().chain(first.map(|(_, lists)| lists)).chain([plain]);
+        lists.flat_map(|lists| lists.fresh.into_iter().chain(lists.proven)).map(|(_, connection)| connection)
     }
 }
 

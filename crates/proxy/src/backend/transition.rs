@@ -106,7 +106,7 @@ impl Backend {
         for thread in 0..worker.instance.threads.len() {
             run_on(thread, move || {
                 if let Some(worker) = worker::current() {
-                    worker.clear_pool(index);
+                    worker.clear_pools(&[index]);
                 }
             });
         }
