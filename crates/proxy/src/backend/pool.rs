@@ -390,8 +390,8 @@ impl IdlePool {
         self.purge_due = (!self.is_empty() || !self.shared.is_empty()).then_some(now_ms + self.purge_delay);
     }
 
-    /// Closes all.
-    fn empty(&mut self, alone: &mut Vec<Box<ServerConn>>) {
+    /// Takes out those that carry one request at a time, and lets go of the others.
+    fn empty(&mut self, alone: &mut impl Extend<Box<ServerConn>>) {
         alone.extend(self.alone.take_all());
         self.shared.clear();
         self.asking.clear();
