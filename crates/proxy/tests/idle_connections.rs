@@ -4,7 +4,7 @@
 #[path = "support/scene.rs"]
 mod scene;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use scene::{FRONT, SCRIPT, accept, begin, to_front};
@@ -113,4 +113,40 @@ fn what_is_used_again_is_needed() {
 fn without_a_delay_none_is_kept() {
     let [a, b] = watch(["pool-purge-delay 0", "pool-max-conn 0"], 2, 1);
     assert_eq!((a[0].0, b[0].0), (0, 0));
+}
+
+/// Of very many servers the connections are looked after in turns, with a rest between two looks: none is forgotten, whenever it came.
+#[test]
+fn connections_of_very_many_servers_are_closed() {
+    const SERVERS: usize = 300;
+    let servers: String =
+        (0..SERVERS).map(|n| format!(" server s{n} {} pool-purge-delay 200ms\n", BACK[0])).collect();
+    let text = format!(
+        "global\n maxconn 5000\ndefaults\n mode http\n timeout connect 9s\n timeout client 900s\n timeout server 900s\n\
+         frontend fe\n bind {FRONT}\n default_backend a\nbackend a\n{servers}"
+    );
+    std::thread::spawn(move || {
+        let most = Rc::new(Cell::new(0));
+        let told = most.clone();
+        let report = sim::run(7, SimConfig::faultless(), move |network: Network| async move {
+            accept(BACK[0], serve);
+            let instance = begin(&network, "idle", &text, Vec::new());
+            let idle = || (0..SERVERS).map(|n| instance.servers.of(n, 0).idle_connections.get()).sum::<u64>();
+            for n in 0..SERVERS as u64 {
+                spawn(&SCRIPT, ask(to_front().await, "/a", 1));
+                timer::sleep(n % 3).await;
+                told.set(idle().max(told.get()));
+            }
+            for _ in 0..200 {
+                timer::sleep(20).await;
+                told.set(idle().max(told.get()));
+            }
+            assert_eq!(idle(), 0);
+        });
+        assert_eq!((&report.verdict, &report.incidents), (&None, &Vec::new()));
+        let most = most.get();
+        assert!(most > 128, "{most} at once are few");
+    })
+    .join()
+    .expect("the scenario does not panic");
 }

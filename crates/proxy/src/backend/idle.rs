@@ -107,19 +107,52 @@ async fn look_after_idle(worker: &Thread) {
         // Woken by input on an idle connection, by one that comes in before all others are due, or by the time: any
         // wake-up ends the wait, so only the clock tells what is due.
         let _ = timeout_at(deadline, wait_once()).await;
-        // Nobody needs to wake it from here on.
-        worker.janitor_sleeps_until.set(0);
+        // Whoever has its turn between two looks says so, whenever that is due.
+        worker.janitor_sleeps_until.set(u64::MAX);
         let now = clock::now_ms();
         next_purge = u64::MAX;
-        worker.each_pool(|counters, pool| {
+        let look = |counters: &Counters, pool: &mut IdlePool| {
             pool.drop_closed();
             crate::plant::here("janitor");
             if pool.purge_due().is_some_and(|due| due <= now) {
                 purge(counters, pool, now);
             }
             next_purge = next_purge.min(pool.purge_due().unwrap_or(u64::MAX));
-        });
+        };
+        let looked_at = worker.each_pool(look).await;
+        let came_meanwhile = worker.janitor_sleeps_until.get() == 0;
+        if rest(worker, next_purge, looked_at).await || came_meanwhile {
+            next_purge = 0;
+        }
     }
+}
+
+/// Idle connections of so many servers are looked at for each millisecond of rest after that: of ten thousand servers some connection
+/// is closed, or due, in every millisecond, and each look is at all of them.
+const LOOKED_AT_PER_MS: usize = 16;
+
+/// The longest rest, in milliseconds.
+const REST_MAX_MS: u64 = 1000;
+
+/// How long nothing is looked after once the connections of so many servers were, in milliseconds. Who takes one that its server has
+/// closed meanwhile finds out.
+fn rest_ms(looked_at: usize) -> u64 {
+    ((looked_at / LOOKED_AT_PER_MS) as u64).min(REST_MAX_MS)
+}
+
+/// Rests. Whether something happened meanwhile.
+async fn rest(worker: &Thread, next_purge: u64, looked_at: usize) -> bool {
+    let rest_ms = rest_ms(looked_at);
+    if rest_ms == 0 {
+        return false;
+    }
+    worker.janitor_sleeps_until.set(next_purge);
+    let until = timer::deadline_in(rest_ms);
+    let mut happened = false;
+    while clock::now_ms() < until {
+        happened |= timeout_at(Some(until), wait_once()).await.is_ok();
+    }
+    happened
 }
 
 /// Closes half of the connections of a pool that are in excess, and estimates anew how many are needed.
@@ -146,4 +179,14 @@ fn wait_once() -> impl Future<Output = ()> {
             std::task::Poll::Pending
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_at_very_many_is_followed_by_a_rest() {
+        assert_eq!([15, 16, 5_000, 100_000].map(rest_ms), [0, 1, 312, REST_MAX_MS]);
+    }
 }

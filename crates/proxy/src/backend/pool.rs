@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use thalweg_runtime::clock;
+use thalweg_runtime::{Class, clock, in_class, set_class};
 
 use super::connect::ServerConn;
 use super::demand::Demand;
@@ -68,16 +68,19 @@ impl Pools {
         pool
     }
 
-    /// Calls `f` with each in which there is something to look after. It may look for other pools.
-    fn each_due(&self, mut f: impl FnMut(&Pool)) {
+    /// Those in which there is something to look after.
+    fn due(&self) -> Vec<Rc<Pool>> {
         let is_due = |pool: &&Rc<Pool>| pool.idle.borrow().purge_due().is_some();
         let mut due = self.due.take();
         let places = self.all.borrow();
-        due.extend(
-            places.iter().flatten().flat_map(|places| places.iter().flatten()).filter(is_due).cloned(),
-        );
-        drop(places);
-        due.drain(..).for_each(|pool| f(&pool));
+        let all = places.iter().flatten().flat_map(|places| places.iter().flatten());
+        due.extend(all.filter(is_due).cloned());
+        due
+    }
+
+    /// They were looked after.
+    fn give_back(&self, mut due: Vec<Rc<Pool>>) {
+        due.clear();
         if due.capacity() <= NEIGHBOURS {
             self.due.set(due);
         }
@@ -162,14 +165,29 @@ impl Thread {
         close_in_turn(idle);
     }
 
-    /// Runs `f` with each pool in which there is something to look after, and this thread's counters of its server.
-    pub(crate) fn each_pool(&self, mut f: impl FnMut(&Counters, &mut IdlePool)) {
-        self.pools.each_due(|pool| pool.with(|pool, counters| f(counters, pool)));
+    /// Runs `f` with each pool in which there is something to look after, and this thread's counters of its server. There may be
+    /// many: others have their turn after some. How many there were.
+    pub(crate) async fn each_pool(&self, mut f: impl FnMut(&Counters, &mut IdlePool)) -> usize {
+        let due = self.pools.due();
+        let count = due.len();
+        for some in due.chunks(NEIGHBOURS) {
+            if count > NEIGHBOURS {
+                in_class(Class::Heavy).await;
+            }
+            some.iter().for_each(|pool| pool.with(|pool, counters| f(counters, pool)));
+        }
+        if count > NEIGHBOURS {
+            set_class(Class::Normal);
+        }
+        self.pools.give_back(due);
+        count
     }
 
     /// Closes every idle server connection.
     pub fn drop_idle_connections(&self) {
-        self.each_pool(|_, pool| pool.empty(&mut Vec::new()));
+        let due = self.pools.due();
+        due.iter().for_each(|pool| pool.with(|pool, _| pool.empty(&mut Vec::new())));
+        self.pools.give_back(due);
     }
 }
 
