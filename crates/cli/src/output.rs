@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use thalweg_proxy::connection::transport::Transport;
 use thalweg_runtime::buffer::Buf;
-use thalweg_runtime::{Class, Turn, in_class, set_class, set_nice, timer};
+use thalweg_runtime::{Turn, set_nice, timer};
 use thalweg_syntax::carry::restore;
 
 use crate::json::Converter;
@@ -220,8 +220,7 @@ impl Output {
 /// all of a round's.
 pub async fn give_way() {
     set_nice(0);
-    in_class(Class::Heavy).await;
-    set_class(Class::Normal);
+    thalweg_runtime::give_way().await;
 }
 
 /// Waits for a future for a limited time.
@@ -238,7 +237,9 @@ mod tests {
 
     use thalweg_runtime::driver::sim::{self, SimConfig};
     use thalweg_runtime::net::{Listener, SockAddr, Stream};
-    use thalweg_runtime::{Config, Kind, SpawnOptions, block_on, handle, spawn, spawn_with, yield_now};
+    use thalweg_runtime::{
+        Class, Config, Kind, SpawnOptions, block_on, handle, spawn, spawn_with, yield_now,
+    };
 
     use super::*;
     use crate::json::Shape;

@@ -1,6 +1,6 @@
 //! Very many things that a thread has to do beside its traffic.
 
-use thalweg_runtime::{Class, Kind, SpawnOptions, spawn_with, yield_now};
+use thalweg_runtime::{Kind, give_way, spawn};
 
 static MANY: Kind = Kind::new("many-changes");
 
@@ -24,8 +24,7 @@ pub(crate) fn close_in_turn<C: 'static>(connections: Vec<C>) {
     in_turns(CLOSED_AT_ONCE, connections.into_iter(), drop, || {});
 }
 
-/// Between two turns the thread looks for what came from the network: a turn is heavy work, of which there is one in each of its
-/// rounds. As any other task it would have as many turns in a round as a round has entries, whenever nothing else is to be done.
+/// Between two turns the thread looks for what came from the network.
 fn in_turns<T>(
     at_once: usize,
     mut all: impl ExactSizeIterator<Item = T> + 'static,
@@ -36,11 +35,10 @@ fn in_turns<T>(
         all.for_each(each);
         return then();
     }
-    let options = SpawnOptions { class: Class::Heavy, ..SpawnOptions::default() };
-    spawn_with(&MANY, options, async move {
+    spawn(&MANY, async move {
         while all.len() > 0 {
             all.by_ref().take(at_once).for_each(&mut each);
-            yield_now().await;
+            give_way().await;
         }
         then();
     });
@@ -52,6 +50,7 @@ mod tests {
     use std::rc::Rc;
 
     use thalweg_runtime::driver::sim::{self, SimConfig};
+    use thalweg_runtime::yield_now;
 
     use super::*;
 
@@ -66,7 +65,7 @@ mod tests {
         let report = sim::run(1, SimConfig::faultless(), move |_| async move {
             let (sum, others) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
             let (count, other, over) = (Rc::clone(&sum), Rc::clone(&others), Rc::clone(&see));
-            spawn_with(&OTHER, SpawnOptions::default(), async move {
+            spawn(&OTHER, async move {
                 while over.get().is_none() {
                     other.set(other.get() + 1);
                     yield_now().await;

@@ -89,6 +89,8 @@ pub use scheduler::{
     thread_index, waiting_tasks,
 };
 #[cfg(not(loom))]
-pub use task::{Reason, TaskId, Turn, current_task, in_class, reasons, set_class, set_nice, yield_now};
+pub use task::{
+    Reason, TaskId, Turn, current_task, give_way, in_class, reasons, set_class, set_nice, yield_now,
+};
 #[cfg(not(loom))]
 pub use topology::CpuSet;

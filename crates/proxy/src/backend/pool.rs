@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use thalweg_runtime::{Class, clock, in_class, set_class};
+use thalweg_runtime::{clock, give_way};
 
 use super::connect::ServerConn;
 use super::demand::Demand;
@@ -172,12 +172,9 @@ impl Thread {
         let count = due.len();
         for some in due.chunks(NEIGHBOURS) {
             if count > NEIGHBOURS {
-                in_class(Class::Heavy).await;
+                give_way().await;
             }
             some.iter().for_each(|pool| pool.with(|pool, counters| f(counters, pool)));
-        }
-        if count > NEIGHBOURS {
-            set_class(Class::Normal);
         }
         self.pools.give_back(due);
         count

@@ -9,7 +9,7 @@ use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::Stream;
 use thalweg_runtime::timer::{self, timeout_at};
-use thalweg_runtime::{Class, Turn, clock, in_class, pool, set_class};
+use thalweg_runtime::{Turn, clock, give_way, pool};
 use thalweg_stick::peers::{Broken, Link, Status, read_hello, read_status, wire, write_hello};
 
 use super::{Listed, Service, Stranger};
@@ -257,12 +257,6 @@ impl Conversation {
         }
         Ok(true)
     }
-}
-
-/// Lets all others run, those among them whose input comes only now: heavy work has one turn before the driver is asked what came.
-async fn give_way() {
-    in_class(Class::Heavy).await;
-    set_class(Class::Normal);
 }
 
 enum Event {

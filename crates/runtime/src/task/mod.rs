@@ -8,7 +8,7 @@ mod turn;
 mod wait;
 
 pub use turn::Turn;
-pub use wait::{in_class, reasons, set_class, set_nice, yield_now};
+pub use wait::{give_way, in_class, reasons, set_class, set_nice, yield_now};
 
 /// Names a task of any thread: the thread's slot, the index of the task on it, and a generation that tells a task
 /// from the next one with the same index. A stale identifier is harmless: waking or killing it does nothing.

@@ -34,6 +34,13 @@ pub async fn in_class(class: Class) {
     yield_now().await;
 }
 
+/// Lets all others run, those among them whose input comes only now: heavy work has one turn before the driver is asked what came.
+/// With [`yield_now`] a task has all turns of a round where nobody else has work. The task is of the normal class afterwards.
+pub async fn give_way() {
+    in_class(Class::Heavy).await;
+    set_class(Class::Normal);
+}
+
 struct Yield(TaskId);
 
 impl Future for Yield {
