@@ -204,6 +204,30 @@ fn both_fail_and_that_is_told_once() {
 }
 
 #[test]
+fn what_is_repeated_is_not_hedged_once_more() {
+    each_driver(|io| {
+        let (sign, seen) = channel();
+        let (go, gone) = channel::<()>();
+        let acts = vec![Act::EndAfter(seen), Act::AnswerAfter(gone)];
+        let (a, b) = (scripted("a", acts, None), scripted("b", vec![Act::End], Some(sign)));
+        let lines = "option hedge 20ms\nretry-budget 100\nretries 1\nretry-on empty-response";
+        let proxy = start(io, lines, &[("a", a.server.addr), ("b", b.server.addr)]);
+        let mut conn = proxy.connect();
+        conn.send(GET);
+        eventually("the first is asked again", || (a.asked() == 2).then_some(()));
+        // Ten times as long as a second server was waited for at first.
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(b.asked(), 1, "over {io}");
+        drop(go);
+        assert_eq!(conn.response().text(), "a", "over {io}");
+        assert_eq!(proxy.log(), "a 1 ---- 1", "over {io}");
+        counted(&proxy, "1", "0");
+        drop(conn);
+        proxy.finish((a, b));
+    });
+}
+
+#[test]
 fn what_must_not_be_sent_twice_is_not() {
     each_driver(|io| {
         let cases = [

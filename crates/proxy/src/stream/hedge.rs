@@ -278,10 +278,12 @@ fn says_nothing(end: &HeadEnd, conn: &ServerConn) -> bool {
 }
 
 /// Whether a request may be sent to another server as well: nothing ties it to this one, to process it twice does what to do it once
-/// does (RFC 9110 section 9.2.2), and all of it is in its head.
+/// does (RFC 9110 section 9.2.2), all of it is in its head, and no other was asked before, by an attempt that failed: each repetition
+/// would bring two more otherwise.
 fn may_be_hedged(http: &Stream<'_>, with: &Engaged<'_, '_>) -> bool {
     let framing = http.state.request_framing;
-    with.is_free
+    http.state.facts.hedged == 0
+        && with.is_free
         && is_idempotent(http)
         && matches!(framing.body, BodyLength::None | BodyLength::Sized(0))
         && !framing.upgrade

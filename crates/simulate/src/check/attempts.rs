@@ -14,7 +14,7 @@ pub fn check(plan: &Plan, record: &Record) {
             record.complain(format!("request {id} came to a server although a rule answers it"));
         }
         let backend = &plan.proxy.backends[plan.requests[id].backend];
-        // Each attempt may be hedged once.
+        // A request may be hedged once, however often it is repeated.
         let is_hedged = backend.hedges && plan.requests[id].may_be_hedged();
         let most = if is_hedged { 2 } else { 1 };
         if plan.calm && of.len() > most && !backend.retry.statuses {
@@ -27,7 +27,7 @@ pub fn check(plan: &Plan, record: &Record) {
             record.complain(format!("{} bytes came through the tunnel of request {id}", attempt.body));
         }
         if is_hedged {
-            let attempts = (backend.retries as usize + 1) * most;
+            let attempts = backend.retries as usize + most;
             // What an idle connection that had ended was given does not count as an attempt.
             let on_idle = of.iter().filter(|attempt| attempt.turn > 0).count();
             if of.len() > attempts + on_idle {
