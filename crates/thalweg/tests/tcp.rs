@@ -5,6 +5,7 @@ mod support;
 
 use std::sync::{Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use support::{Conn, Proxy, Server, Setup, Silent, each_driver, eventually, nobody};
 
@@ -265,6 +266,39 @@ fn large_transfers() {
             sending.join().unwrap();
             assert_eq!(proxy.tcp_log(), "be/s n/n/n -- 0");
             drop(conn);
+            proxy.finish(server);
+        }
+    });
+}
+
+/// What is on its way to the client when a server that has ended is sent more is not lost, whoever has it.
+#[test]
+fn what_a_server_said_before_it_takes_no_more_arrives() {
+    // More than the kernel holds for a client that does not read.
+    const LEN: usize = 300_000;
+    each_driver(|io| {
+        for options in ["", "option splice-auto"] {
+            let directory = support::Directory::new();
+            let path = directory.0.join("server");
+            let (ended, end) = mpsc::channel();
+            let ended = Mutex::new(ended);
+            let server = Server::unix(path.clone(), move |mut conn, _| {
+                conn.send(pattern(LEN));
+                drop(conn);
+                ended.lock().unwrap().send(()).unwrap();
+            });
+            let text = format!("listen be\nbind unix@<@dir>/front\nserver s unix@{}\n", path.display());
+            let proxy = Setup::tcp(&text).defaults(options).start(io);
+            let front = proxy.path("front");
+            let mut conn = eventually("the socket answers", || {
+                std::os::unix::net::UnixStream::connect(&front).ok().map(Conn::unix)
+            });
+            end.recv().unwrap();
+            conn.send("more");
+            // Time to find that out, which it need not take.
+            thread::sleep(Duration::from_millis(100));
+            assert!(conn.rest() == pattern(LEN), "over {io} with {options:?}");
+            assert_eq!(proxy.tcp_log(), "be/s n/n/n SD 0", "over {io} with {options:?}");
             proxy.finish(server);
         }
     });

@@ -1,7 +1,7 @@
 //! Two pumps without framing: TCP mode, and tunnels (CONNECT, Upgrade, WebSocket).
 //!
 //! Each direction ends on its own: when one peer stops sending, or is silent for too long, the other one is told so and
-//! may go on (half-close).
+//! may go on (half-close). A server that takes nothing more ends the client's direction only: what it said before is still delivered.
 
 use std::task::Poll;
 
@@ -68,7 +68,7 @@ pub async fn relay(
     let up = Way { pump: up, shut: false };
     let down = Way { pump: down, shut: false };
     let mut relay =
-        Relay { client, server, up, down, on_client, on_server, silent: None, moved_up: 0, counted };
+        Relay { client, server, up, down, on_client, on_server, fault: None, moved_up: 0, counted };
     let end = std::future::poll_fn(|_| match killed() {
         true => Poll::Ready(RelayEnd::Resource),
         false => relay.poll(),
@@ -107,8 +107,9 @@ struct Relay<'r> {
     down: Way,
     on_client: Patience,
     on_server: Patience,
-    /// Who was silent for too long. That ends its own direction only, as if it had ended it itself.
-    silent: Option<RelayEnd>,
+    /// What is said of the relay once both directions ended: who was silent for too long, which ends its own direction only, as if it
+    /// had ended it itself; or that the server took nothing more.
+    fault: Option<RelayEnd>,
     /// Bytes of the message that the client's direction began with, once it ended.
     moved_up: u64,
     /// Bytes of the client's that were there before the relay.
@@ -117,8 +118,13 @@ struct Relay<'r> {
 
 impl Relay<'_> {
     fn poll(&mut self) -> Poll<RelayEnd> {
-        if let Err(error) = self.move_up() {
-            return Poll::Ready(broken(&error, true, self.server));
+        match self.move_up() {
+            Ok(()) => {}
+            Err(PumpError::Send(_)) => {
+                self.up.shut = true;
+                self.fault = Some(RelayEnd::ServerAborted);
+            }
+            Err(error) => return Poll::Ready(broken(&error, true, self.server)),
         }
         if let Err(error) = self.move_down() {
             return Poll::Ready(broken(&error, false, self.server));
@@ -126,10 +132,10 @@ impl Relay<'_> {
         loop {
             if self.up.shut && self.down.shut && self.is_flushed() {
                 // Both ends were told; what is still in flight goes on after the streams are dropped.
-                return Poll::Ready(self.silent.unwrap_or(RelayEnd::Done));
+                return Poll::Ready(self.fault.unwrap_or(RelayEnd::Done));
             }
             match self.overdue() {
-                Some(Late::Side(end)) => return Poll::Ready(self.silent.unwrap_or(end)),
+                Some(Late::Side(end)) => return Poll::Ready(self.fault.unwrap_or(end)),
                 Some(Late::Again) => {}
                 None => return Poll::Pending,
             }
@@ -187,7 +193,7 @@ impl Relay<'_> {
         let stuck = self.down.is_stuck(&self.client.line);
         match self.on_client.check(&self.client.line, self.up.expects(), stuck) {
             Some(Overdue::Silent) => {
-                self.silent.get_or_insert(RelayEnd::ClientTimeout);
+                self.fault.get_or_insert(RelayEnd::ClientTimeout);
                 self.end_up();
                 return Some(Late::Again);
             }
@@ -198,7 +204,7 @@ impl Relay<'_> {
         let stuck = self.up.is_stuck(&self.server.line);
         Some(match self.on_server.check(&self.server.line, self.down.expects(), stuck)? {
             Overdue::Silent => {
-                self.silent.get_or_insert(RelayEnd::ServerTimeout);
+                self.fault.get_or_insert(RelayEnd::ServerTimeout);
                 self.end_down();
                 Late::Again
             }
@@ -228,7 +234,7 @@ fn broken(error: &PumpError, upwards: bool, server: &mut Port) -> RelayEnd {
 fn blame(error: &PumpError, upwards: bool) -> RelayEnd {
     match (error, upwards) {
         (PumpError::Cut(Cut::Broken(_)), true) | (PumpError::Send(_), false) => RelayEnd::ClientAborted,
-        (PumpError::Cut(Cut::Broken(_)), false) | (PumpError::Send(_), true) => RelayEnd::ServerAborted,
+        (PumpError::Cut(Cut::Broken(_)), false) => RelayEnd::ServerAborted,
         _ => RelayEnd::Resource,
     }
 }
