@@ -193,7 +193,10 @@ fn what_cannot_be_loaded_may_be_left_out() {
         }
     }
     let (accepted, said) = tell("ssl-load-errors maybe", &format!("crt {directory}"));
-    assert!(!accepted && said.contains("'ssl-load-errors' expects 'fail' or 'warn' as argument."), "{said}");
+    assert!(
+        !accepted && said.contains("'ssl-load-errors' expects 'fail', 'warn' or 'strict' as argument."),
+        "{said}"
+    );
 }
 
 /// The program is one that every system has: the passphrase is the name of the file without its ending.
@@ -315,17 +318,20 @@ fn certificates_that_are_not_in_force_are_told_of() {
              frontend fe\nbind 127.0.0.1:1 ssl crt {bind}\ndefault_backend be\n\
              backend be\nserver s 127.0.0.1:2 ssl verify none crt {server}\n"
         );
-        // Where warnings end a start, too.
-        let text = format!("global\nzero-warning\n{text}");
-        let (accepted, told) = verdict(&text, &authority.directory.0);
-        assert!(accepted, "{told}");
-        let Some((why, [from, to])) = expected else {
-            assert!(!told.contains("certificate"), "{told}");
-            continue;
-        };
-        let line = told.lines().find(|line| line.contains(&why)).unwrap_or_else(|| panic!("{told}"));
-        assert!(line.contains("[NOTICE]") && line.contains(&format!("in force from {from} ")), "{line}");
-        assert!(line.contains(&format!(" to {to} ")), "{line}");
+        // Where warnings end a start, too, and where it is an error by the user's own word.
+        for (global, is_error, severity) in
+            [("zero-warning", false, "[NOTICE]"), ("ssl-load-errors strict", true, "[ALERT]")]
+        {
+            let (accepted, told) = verdict(&format!("global\n{global}\n{text}"), &authority.directory.0);
+            assert_eq!(accepted, expected.is_none() || !is_error, "{told}");
+            let Some((why, [from, to])) = &expected else {
+                assert!(!told.contains("certificate"), "{told}");
+                continue;
+            };
+            let line = told.lines().find(|line| line.contains(why)).unwrap_or_else(|| panic!("{told}"));
+            assert!(line.contains(severity) && line.contains(&format!("in force from {from} ")), "{line}");
+            assert!(line.contains(&format!(" to {to} ")), "{line}");
+        }
     }
 
     // Nor is one that the CLI brings.

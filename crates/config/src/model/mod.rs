@@ -57,6 +57,7 @@ pub use shared::{Places, Shared};
 pub use stats::{DEFAULT_REALM, Label, StatsPage};
 pub use thalweg_balance::{Algorithm, HashFunction, HashMethod, PreserveAffinity};
 
+pub(crate) use tls::LoadErrors;
 pub(crate) use tls::NamedFile;
 pub use tls::{BindTls, CertificateSource, GlobalTls, ServerTls, SharedLive, SourceKind};
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use thalweg_shared::Mutex;
-use thalweg_syntax::Span;
+use thalweg_syntax::{Severity, Span};
 use thalweg_tls::certificate::LoadOptions;
 use thalweg_tls::live::{BindLine, Live, ServerLine, UpdateOptions};
 use thalweg_tls::options::server_words::ServerWords;
@@ -122,10 +122,28 @@ pub struct GlobalTls {
     pub capture: usize,
     /// `tune.ssl.keylog`
     pub keylog: bool,
-    /// `ssl-load-errors warn`: certificates that cannot be loaded are left out.
-    pub(crate) leaves_out: bool,
+    /// `ssl-load-errors`
+    pub(crate) load_errors: LoadErrors,
     /// `crt-watch`: files of certificates that change are read again.
     pub watch: bool,
+}
+
+/// What becomes of certificates that cannot be loaded, or that clients refuse (`ssl-load-errors`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LoadErrors {
+    /// One that cannot be loaded stops the start.
+    Fail,
+    /// It is left out.
+    Warn,
+    /// One that is not in force, because it has expired or is not valid yet, stops the start as well.
+    Strict,
+}
+
+impl LoadErrors {
+    /// How it is told of one that is not in force.
+    pub(crate) fn of_one_out_of_force(self) -> Severity {
+        if self == LoadErrors::Strict { Severity::Alert } else { Severity::Notice }
+    }
 }
 
 impl Default for GlobalTls {
@@ -149,7 +167,7 @@ impl Default for GlobalTls {
             key_updates_max: 100,
             capture: 0,
             keylog: false,
-            leaves_out: false,
+            load_errors: LoadErrors::Fail,
             watch: false,
         }
     }

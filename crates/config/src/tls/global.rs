@@ -10,6 +10,7 @@ use thalweg_tls::options::words::Read;
 
 use crate::build::Cx;
 use crate::keyword::{Outcome, at_most, fail};
+use crate::model::LoadErrors;
 use crate::numbers::{lenient, time};
 use crate::sample_env::words;
 use crate::setter::Took;
@@ -135,18 +136,27 @@ pub(crate) fn tls_load_flag(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     Ok(())
 }
 
-/// `ssl-load-errors` and `crt-watch`, which are ours: a choice of two words.
-pub(crate) fn tls_choice(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+/// `crt-watch`, which is ours.
+pub(crate) fn crt_watch(cx: &mut Cx<'_>, line: &Line) -> Outcome {
     at_most(line, 1, 1)?;
-    let tls = &mut cx.config.global.tls;
-    let (place, no, yes) = match line.text(0) {
-        "crt-watch" => (&mut tls.watch, "off", "on"),
-        _ => (&mut tls.leaves_out, "fail", "warn"),
+    cx.config.global.tls.watch = match line.text(1) {
+        "on" => true,
+        "off" => false,
+        _ => return Err(fail(line, 1, "'crt-watch' expects 'off' or 'on' as argument.")),
     };
-    *place = match line.text(1) {
-        word if word == yes => true,
-        word if word == no => false,
-        _ => return Err(fail(line, 1, format!("'{}' expects '{no}' or '{yes}' as argument.", line.text(0)))),
+    Ok(())
+}
+
+/// `ssl-load-errors`, which is ours.
+pub(crate) fn load_errors(cx: &mut Cx<'_>, line: &Line) -> Outcome {
+    at_most(line, 1, 1)?;
+    cx.config.global.tls.load_errors = match line.text(1) {
+        "fail" => LoadErrors::Fail,
+        "warn" => LoadErrors::Warn,
+        "strict" => LoadErrors::Strict,
+        _ => {
+            return Err(fail(line, 1, "'ssl-load-errors' expects 'fail', 'warn' or 'strict' as argument."));
+        }
     };
     Ok(())
 }

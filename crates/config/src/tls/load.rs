@@ -21,7 +21,7 @@ use thalweg_tls::verify::{Crls, TrustStore};
 use super::store::FrontendCertificate;
 use super::wanted::decide;
 use crate::build::{Building, Cx};
-use crate::model::{BindTls, Mode, NamedFile, Server, ServerTls, SourceKind};
+use crate::model::{BindTls, LoadErrors, Mode, NamedFile, Server, ServerTls, SourceKind};
 use crate::sample_env::under;
 
 /// Where systems keep the certificates that everybody trusts: the first of these files that is there.
@@ -184,11 +184,15 @@ fn new_live(cx: &mut Cx<'_>) -> Option<Live> {
 
 /// Reports a certificate that cannot be loaded: an error, unless such ones are to be left out (`ssl-load-errors warn`).
 fn spoiled(cx: &mut Cx<'_>, span: Span, message: String) {
-    let leaves_out = cx.config.global.tls.leaves_out && !message.starts_with(CONFLICT);
+    let leaves_out = leaves_out(cx) && !message.starts_with(CONFLICT);
     cx.diagnostics.push(match leaves_out {
         true => Diagnostic::warning_at(span, message),
         false => Diagnostic::alert_at(span, message),
     });
+}
+
+fn leaves_out(cx: &Cx<'_>) -> bool {
+    cx.config.global.tls.load_errors == LoadErrors::Warn
 }
 
 /// Keys for tickets that nobody had before.
@@ -327,7 +331,8 @@ impl<'a, 'l> Loading<'a, 'l> {
                     complain(cx, Severity::Warning, placed(&warning, place));
                 }
                 if let Some(notice) = self.live.served_out_of_force(&line) {
-                    complain(cx, Severity::Notice, placed(&notice, place));
+                    let severity = cx.config.global.tls.load_errors.of_one_out_of_force();
+                    complain(cx, severity, placed(&notice, place));
                 }
                 Some(line)
             }
@@ -360,7 +365,7 @@ impl<'a, 'l> Loading<'a, 'l> {
                 SourceKind::List if !error.starts_with(CONFLICT) => format!("{title}'crt-list' : {error}"),
                 _ => format!("{title}{error}"),
             };
-            complete &= left_out.is_empty() || cx.config.global.tls.leaves_out;
+            complete &= left_out.is_empty() || leaves_out(cx);
             left_out.into_iter().for_each(|error| spoiled(cx, source.span, worded(error)));
             match found {
                 Ok(found) => sources.extend(found),
@@ -369,7 +374,7 @@ impl<'a, 'l> Loading<'a, 'l> {
                     cx.diagnostics.push(Diagnostic::alert_at(source.span, worded(error)));
                 }
                 Err(error) => {
-                    complete &= cx.config.global.tls.leaves_out;
+                    complete &= leaves_out(cx);
                     spoiled(cx, source.span, worded(error));
                 }
             }
@@ -721,7 +726,9 @@ impl<'a, 'l> Loading<'a, 'l> {
         profile.keep_secrets = global.keylog;
         let notice = words.certificate.as_deref().and_then(|name| self.live.out_of_force(name));
         let warnings = warnings.into_iter().map(|text| (Severity::Warning, text));
-        for (severity, text) in warnings.chain(notice.map(|text| (Severity::Notice, text))) {
+        for (severity, text) in
+            warnings.chain(notice.map(|text| (global.load_errors.of_one_out_of_force(), text)))
+        {
             let message = format!("[{}:{}] : {title}{text}", server.file, server.line);
             cx.diagnostics.push(Diagnostic::new(severity, Lead::Bare, None, message));
         }
