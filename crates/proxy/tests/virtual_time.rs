@@ -587,6 +587,15 @@ fn a_client_that_leaves() {
             .client(&[GET, Idle(300), Fin, Idle(500)])
             .server(&[Head, LONG, Flood(PIPES), Idle(500), Say("x")]),
     );
+    // While what a client says behind its last request is read over, nothing is kept for its next one.
+    const LAST: Do = Say("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nmore");
+    cases.push(
+        Case::new("its last request", "", ("-- 200", 200))
+            .backend("http-reuse never")
+            .client(&[LAST, Idle(30_000)])
+            .server(&[Head, Idle(200), ANSWER])
+            .server_ends(200),
+    );
     let stays = "no option abortonclose;timeout server 1s";
     cases.push(
         Case::new("without abortonclose", stays, ("sH 504", 1000))

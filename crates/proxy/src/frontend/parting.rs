@@ -49,8 +49,9 @@ pub fn at_once(own: &Thread, (session, client): (&ClientSession, &mut Port)) {
 
 /// Closes so that the client gets everything that was sent. Closing with unread input would reset the connection,
 /// and a reset may overtake the response (RFC 9112 section 9.6): what still comes is read and thrown away for a while. So it is where
-/// the client has frames, which it answers what it was sent with.
+/// the client has frames, which it answers what it was sent with. Servers' connections that the session kept are not held until then.
 pub async fn in_order(own: &Thread, (session, client): (&ClientSession, &mut Port)) {
+    session.leave_private();
     if !client.all_is_sent(client_timeout(own, session)).await || client.eof {
         return;
     }

@@ -97,6 +97,11 @@ impl ClientSession {
         Some(conn)
     }
 
+    /// There are no more requests: what was kept for them is closed.
+    pub fn leave_private(&self) {
+        self.private.take();
+    }
+
     /// The server of the newest connection to `backend` that this session kept for itself; with `authenticated`, of
     /// those only on which the client authenticates.
     pub fn last_private_server(&self, backend: ProxyId, authenticated: bool) -> Option<ServerId> {

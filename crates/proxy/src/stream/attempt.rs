@@ -381,7 +381,9 @@ async fn delay<'a>(stream: &mut Stream<'a>, be: &Proxy) -> Result<(), Stop<'a>> 
 /// The client left between two attempts.
 fn left<'a>(stream: &mut Stream<'a>) -> Stop<'a> {
     let is_http = stream.state.facts.is_http;
-    let cause = match has_reset(stream.client) {
+    // Who has not said everything of its request has broken it off.
+    let is_cut = is_http && !stream.client.has_whole_body();
+    let cause = match is_cut || has_reset(stream.client) {
         true if is_http => Cause::ClientResetRetrying,
         false if is_http => Cause::ClientLeftRetrying,
         true => Cause::ClientResetUnconnected,

@@ -370,7 +370,7 @@ causes! {
     ClientLeftConnecting: ends(b"CC").ended(),
     /// The client ended its direction between two attempts.
     ClientLeftRetrying: ends(b"CC").ended().counts(Counts::FE_CLI_ABRT),
-    /// The client broke its connection between two attempts.
+    /// The client broke its connection between two attempts, or ended it in the middle of its request's body.
     ClientResetRetrying: ends(b"CC").ended().counts(Counts::CLI_ABRT),
     /// The client of a TCP proxy broke its connection before there was one to a server.
     ClientResetUnconnected: ends(b"CD").ended().counts(Counts::CLI_ABRT),

@@ -292,6 +292,7 @@ pub fn scenes() -> Vec<Scene> {
         tcp(ClientLeftConnecting).backend("retries 3;server s 10.0.0.9:80").client(&[Idle(300), Fin]),
         http(ClientLeftRetrying).backend("retries 3;server s 10.0.0.9:80").client(&[GET, Idle(300), Fin]),
         http(ClientResetRetrying).backend("retries 3;server s 10.0.0.9:80").client(&[GET, Idle(300), Reset]),
+        http(ClientResetRetrying).backend("retries 3;server s 10.0.0.9:80").client(&[PART, Idle(300), Fin]),
         tcp(ClientResetUnconnected).backend("retries 3;server s 10.0.0.9:80").client(&[
             Say("x"),
             Idle(300),

@@ -393,7 +393,7 @@ pub const KNOWN: &[Known] = &[
             "upgrades/connect/*",
             "mix/*-cut/*",
         ],
-        aspects: &["log * %U", "stat f FRONTEND bin", "stat f FRONTEND reqbin", "stat f FRONTEND resbout"],
+        aspects: &["log * %U", "stat f FRONTEND bin", "stat f FRONTEND reqbin", "stat * resbout"],
         reason: "what came of a request that could not be read counts as received, its answer as sent",
     },
     Known {
@@ -415,6 +415,7 @@ pub const KNOWN: &[Known] = &[
             "timeouts/*/stops-after/status-line*",
             "timeouts/server/head-trickled",
             "mix/*-head-cut/*",
+            "mix/*-in-pieces/*",
         ],
         aspects: &["stat b BACKEND h1_bytes_in"],
         reason: "what came of a head that was not completed, or cannot be read, is not counted",
@@ -479,6 +480,11 @@ pub const KNOWN: &[Known] = &[
         cases: &["mix/*/tcp/*-refuses*"],
         aspects: &["log * %rc", "stat b * wretr"],
         reason: "an attempt that was due when its client left may be counted or not",
+    },
+    Known {
+        cases: &["mix/*-cut/client-half-close*"],
+        aspects: &["client * bytes"],
+        reason: "who ended its direction in the middle of a body is told so, which the reference does in most cases",
     },
     Known {
         cases: &["mix/*/tcp/*-closes*"],
