@@ -188,8 +188,17 @@ impl Driver {
     /// When this thread has a driver, or sockets of one that ended. When the kernel refuses: for [`DriverKind::Uring`] also
     /// when a needed feature is missing, or when buffers of this thread's last ring are in use.
     pub fn new(kind: DriverKind, opts: &DriverOptions) -> io::Result<Driver> {
+        Driver::woken_by(&RemoteWaker::new()?, kind, opts)
+    }
+
+    /// The same, woken by what may be there already.
+    pub(crate) fn woken_by(
+        waker: &RemoteWaker,
+        kind: DriverKind,
+        opts: &DriverOptions,
+    ) -> io::Result<Driver> {
         let only = Only::claim()?;
-        let wake = Arc::new(eventfd()?);
+        let wake = waker.event.clone();
         let inner = match kind {
             DriverKind::Uring => Inner::Uring(Box::new(uring::Uring::new(opts, wake.as_raw_fd())?)),
             DriverKind::Epoll => Inner::Epoll(epoll::Epoll::new(opts, wake.as_raw_fd())?),
@@ -632,6 +641,11 @@ pub struct RemoteWaker {
 }
 
 impl RemoteWaker {
+    /// One that wakes nobody yet.
+    pub(crate) fn new() -> io::Result<RemoteWaker> {
+        Ok(RemoteWaker { event: Arc::new(eventfd()?) })
+    }
+
     /// Wakes the thread: its current or next poll returns at once.
     pub fn wake(&self) {
         let v = 1u64;

@@ -358,14 +358,14 @@ fn run_thread_with(
         if let Some(Some(cpus)) = shared.config.cpus.get(index) {
             topology::pin_current_thread(cpus)?;
         }
-        Driver::new(shared.config.driver.clone(), &shared.config.driver_options)
+        let waker = shared.threads[index].waker()?;
+        Driver::woken_by(waker, shared.config.driver.clone(), &shared.config.driver_options)
     })();
     let driver = match prepared {
         Ok(driver) => driver,
         Err(e) => return ready(Err(e)),
     };
     let endpoint = shared.threads[index];
-    endpoint.set_waker(driver.remote_waker());
     driver::install(driver);
     buffer::configure(shared.config.buffers);
     clock::refresh();

@@ -19,9 +19,10 @@ use crate::profile::{Activity, Costs};
 use crate::task::{Reason, TASKS_MAX, THREADS_MAX};
 use crossbeam_utils::CachePadded;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::io;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 
 use thalweg_shared::{AtomicBool, AtomicPtr, AtomicU32, Mutex, Ordering};
 
@@ -70,8 +71,9 @@ pub(crate) enum Mail {
 pub(crate) struct Endpoint {
     mailbox: Queue,
     pub(crate) sleep: CachePadded<Sleep>,
-    /// Wakes the owner out of its poll; none while no thread runs here.
-    waker: Mutex<Option<RemoteWaker>>,
+    /// Wakes the owner out of its poll, and whoever is the owner after it: so it is there without a lock for who looks. None
+    /// before the first one has its driver.
+    waker: OnceLock<RemoteWaker>,
     open: AtomicBool,
     /// The owner never announces its sleep (it is the only thread of its runtime): the bell is used instead.
     alone: AtomicBool,
@@ -152,7 +154,7 @@ impl Endpoint {
         Endpoint {
             mailbox: Queue::new(),
             sleep: CachePadded::new(Sleep::new()),
-            waker: Mutex::new(None),
+            waker: OnceLock::new(),
             open: AtomicBool::new(false),
             alone: AtomicBool::new(false),
             bell: CachePadded::new(Bell::new()),
@@ -180,9 +182,13 @@ impl Endpoint {
         self.open.store(true, Ordering::Release);
     }
 
-    /// The owner's driver is there.
-    pub(crate) fn set_waker(&self, waker: RemoteWaker) {
-        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    /// What the owner's driver is woken by.
+    pub(crate) fn waker(&self) -> io::Result<&RemoteWaker> {
+        if let Some(waker) = self.waker.get() {
+            return Ok(waker);
+        }
+        let waker = RemoteWaker::new()?;
+        Ok(self.waker.get_or_init(|| waker))
     }
 
     /// The owner ends: later messages are dropped.
@@ -190,8 +196,6 @@ impl Endpoint {
         self.open.store(false, Ordering::Release);
         self.alone.store(false, Ordering::Relaxed);
         self.sleep.awake();
-        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(waker);
         // SAFETY: still the owner.
         unsafe { self.discard() };
     }
@@ -237,7 +241,7 @@ impl Endpoint {
 
     /// Wakes the owner out of its poll, whether it sleeps or not.
     pub(crate) fn wake_now(&self) {
-        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(waker) = self.waker.get() {
             waker.wake();
         }
     }
