@@ -23,6 +23,7 @@
 //! | a task's slot and future (`task::slot`) | its thread | always; the future is polled in state *running* and dropped in state *dying*, in which it is the thread's current task |
 //! | run queues, wheel, jobs (`scheduler::local`) | their thread | never across a poll, a drop of a future, or a hook: any of those may come back |
 //! | a task's remote slot (`scheduler::thread`) | any thread adds reasons; who finds none pushes it into the mailbox | the owner takes it out first and reads the reasons then |
+//! | a letter (`mailbox::letter`) | who carries it: who asks, a mailbox, the one that is asked, a mailbox; then who waits | its word says when the last one has it |
 //! | a mailbox's tail | any thread | the head is its owner's |
 //! | the announcement of sleep | its owner stores, others exchange | the owner looks at all sources of work after announcing, others look at it after handing work over |
 //! | a shared task (`scheduler::shared`) | whom its state word names: who spawned it, then who took it from the ring | handed over by exchanges of that word |
@@ -84,9 +85,9 @@ pub use aside::aside;
 pub use profile::{Kind, Profiling};
 #[cfg(not(loom))]
 pub use scheduler::{
-    Cause, Class, Config, Handle, Incident, NICE_MAX, NICE_MIN, Runtime, SHARED_MAX, SpawnOptions, block_on,
-    go_on_with, handle, kill, run_on, spawn, spawn_shared, spawn_with, stop, stopping, thread_count,
-    thread_index, waiting_tasks,
+    Cause, Class, Config, Handle, Incident, NICE_MAX, NICE_MIN, Question, Reply, Runtime, SHARED_MAX,
+    SpawnOptions, ask, block_on, go_on_with, handle, kill, run_on, spawn, spawn_shared, spawn_with, stop,
+    stopping, thread_count, thread_index, waiting_tasks,
 };
 #[cfg(not(loom))]
 pub use task::{

@@ -1,4 +1,4 @@
-//! Memory that a thread reuses: blocks for futures, and objects of any type.
+//! Memory that a thread reuses: blocks for futures, values and letters to other threads, and objects of any type.
 //!
 //! Pools belong to one thread and stand in front of the allocator; there is no process-wide pool. What a thread
 //! frees last it takes first, while it is warm in its cache. When the thread goes idle it gives back to the allocator
@@ -13,6 +13,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
@@ -440,19 +441,83 @@ impl<T> Future for Boxed<'_, T> {
 
 impl<T> Drop for Boxed<'_, T> {
     fn drop(&mut self) {
-        struct Free(NonNull<u8>, Layout);
-        impl Drop for Free {
-            fn drop(&mut self) {
-                // SAFETY: the block came from `block_alloc` with this layout; the future in it was dropped.
-                unsafe { block_free(self.0, self.1) };
-            }
-        }
         // Freed even when the future's own drop panics.
         // SAFETY: the future is live.
         let layout = never_empty(Layout::for_value(unsafe { self.future.as_ref() }));
         let _free = Free(self.future.cast(), layout);
         // SAFETY: the future is live and is not used again.
         unsafe { ptr::drop_in_place(self.future.as_ptr()) };
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Boxed values
+
+/// A value behind one pointer whose memory comes from this thread's blocks: `Box` without the allocator, for what comes and goes as
+/// often as requests do. It stays on its thread.
+pub struct Block<T> {
+    value: NonNull<T>,
+    /// Not `Send`, and it owns a value.
+    _owns: PhantomData<(T, *mut ())>,
+}
+
+impl<T> Block<T> {
+    const LAYOUT: Layout = never_empty(Layout::new::<T>());
+
+    /// Moves a value into a block.
+    #[inline]
+    pub fn new(value: T) -> Block<T> {
+        let block = block_alloc(Block::<T>::LAYOUT).cast::<T>();
+        // SAFETY: the block is large and aligned enough and unused.
+        unsafe { block.write(value) };
+        Block { value: block, _owns: PhantomData }
+    }
+
+    /// Moves the value out of it.
+    #[inline]
+    pub fn into_inner(block: Block<T>) -> T {
+        let at = ManuallyDrop::new(block).value;
+        // SAFETY: the value is live and, as its owner is never dropped, is not used again.
+        let value = unsafe { at.read() };
+        // SAFETY: the block came from `block_alloc` with this layout; nothing is left in it.
+        unsafe { block_free(at.cast(), Block::<T>::LAYOUT) };
+        value
+    }
+}
+
+impl<T> Deref for Block<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the value is live until drop.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+impl<T> DerefMut for Block<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the value is live until drop, and ours alone.
+        unsafe { self.value.as_mut() }
+    }
+}
+
+impl<T> Drop for Block<T> {
+    fn drop(&mut self) {
+        // Freed even when the value's own drop panics.
+        let _free = Free(self.value.cast(), Block::<T>::LAYOUT);
+        // SAFETY: the value is live and is not used again.
+        unsafe { ptr::drop_in_place(self.value.as_ptr()) };
+    }
+}
+
+/// A block that is freed when this goes.
+struct Free(NonNull<u8>, Layout);
+
+impl Drop for Free {
+    fn drop(&mut self) {
+        // SAFETY: who makes this has dropped, or drops before, what is in the block, which came from `block_alloc` with this layout.
+        unsafe { block_free(self.0, self.1) };
     }
 }
 
@@ -576,6 +641,29 @@ mod tests {
             assert_eq!(trim_blocks(), 5 * 320, "half of the ten that nobody used");
             leave();
             BLOCKS.with(|b| assert_eq!(b.classes[class_of(300)].free.get(), 0));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn boxed_values_are_dropped_once_and_release_their_memory() {
+        std::thread::spawn(|| {
+            enter();
+            let free =
+                || BLOCKS.with(|b| b.classes[class_of(Layout::new::<[Rc<()>; 9]>().size())].free.get());
+            let counted = Rc::new(());
+            let many = || std::array::from_fn::<_, 9, _>(|_| counted.clone());
+            let mut block = Block::new(many());
+            block[0] = Rc::new(());
+            assert_eq!((Rc::strong_count(&counted), free()), (9, 0));
+            let moved = Block::into_inner(block);
+            assert_eq!((Rc::strong_count(&counted), free()), (9, 1));
+            drop(moved);
+            drop(Block::new(many()));
+            assert_eq!((Rc::strong_count(&counted), free()), (1, 1));
+            drop((Block::new(()), counted));
+            leave();
         })
         .join()
         .unwrap();

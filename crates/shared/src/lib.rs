@@ -15,6 +15,7 @@ pub use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(debug_assertions)]
 thread_local! {
     static WRITES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    static LOCKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// How often the calling thread has written a word that other threads write, or taken a lock. Builds without debug
@@ -24,6 +25,21 @@ pub fn writes() -> u64 {
     return WRITES.get();
     #[cfg(not(debug_assertions))]
     return 0;
+}
+
+/// How many of those writes took a lock, or tried to.
+pub fn locks() -> u64 {
+    #[cfg(debug_assertions)]
+    return LOCKS.get();
+    #[cfg(not(debug_assertions))]
+    return 0;
+}
+
+#[inline(always)]
+fn locked() {
+    written();
+    #[cfg(debug_assertions)]
+    LOCKS.set(LOCKS.get() + 1);
 }
 
 #[inline(always)]
@@ -174,7 +190,7 @@ impl<T> Mutex<T> {
     /// When somebody panicked with it.
     #[inline(always)]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        written();
+        locked();
         self.0.lock()
     }
 
@@ -184,7 +200,7 @@ impl<T> Mutex<T> {
     /// When somebody has it, or panicked with it.
     #[inline(always)]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        written();
+        locked();
         self.0.try_lock()
     }
 
@@ -221,7 +237,7 @@ impl<T> RwLock<T> {
     /// When somebody panicked who wrote.
     #[inline(always)]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        written();
+        locked();
         self.0.read()
     }
 
@@ -231,7 +247,7 @@ impl<T> RwLock<T> {
     /// When somebody panicked who wrote.
     #[inline(always)]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        written();
+        locked();
         self.0.write()
     }
 
@@ -259,12 +275,14 @@ mod tests {
             act();
             writes() - before
         };
+        let before = locks();
         assert_eq!(counted(&|| assert_eq!(word.load(Ordering::Relaxed), 1)), 0);
         assert_eq!(counted(&|| word.store(2, Ordering::Relaxed)), 1);
         assert_eq!(counted(&|| assert_eq!(word.fetch_add(2, Ordering::Relaxed), 2)), 1);
         assert_eq!(counted(&|| drop(lock.lock())), 1);
         assert_eq!(counted(&|| drop(many.read())), 1);
         assert_eq!(counted(&|| drop(many.write())), 1);
+        assert_eq!(locks() - before, 3);
         std::thread::scope(|s| s.spawn(|| word.store(3, Ordering::Relaxed)).join().unwrap());
         assert_eq!(counted(&|| ()), 0, "only what this thread does");
     }

@@ -14,6 +14,7 @@ use super::successor::Successor;
 use super::thread::Endpoint;
 use super::wheel::{Due, Wheel};
 use crate::clock;
+use crate::mailbox::letter;
 use crate::profile::{self, Kind};
 use crate::task::slot::{ARMED, NEVER, Slot, Slots, State};
 use crate::task::{Reason, TaskId};
@@ -277,6 +278,8 @@ impl Local {
                     }
                 }
                 super::thread::Mail::Job(job) => self.run_job(job),
+                // SAFETY: whoever took it out of the mailbox carries it.
+                super::thread::Mail::Letter(letter) => self.run_job(|| unsafe { letter::open(letter) }),
             }
         }
         let mut jobs = {
@@ -297,7 +300,7 @@ impl Local {
         unsafe { &mut *self.jobs.get() }.push_back(job);
     }
 
-    fn run_job(&self, job: Job) {
+    fn run_job(&self, job: impl FnOnce()) {
         profile::add(&self.endpoint.activity.jobs, 1);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
             self.report_panic("message from another thread", profile::unknown_caller(), &*panic);

@@ -1,5 +1,6 @@
 //! Who runs next: see the crate's front page for the rules, and each module for its invariants.
 
+mod ask;
 mod local;
 mod queue;
 mod runtime;
@@ -10,6 +11,7 @@ mod tests;
 mod thread;
 mod wheel;
 
+pub use ask::{Question, Reply, ask};
 pub use local::SpawnOptions;
 pub(crate) use local::{Local, local, local_ptr};
 pub use queue::{Class, NICE_MAX, NICE_MIN};

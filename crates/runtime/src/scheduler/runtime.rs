@@ -158,6 +158,8 @@ impl Drop for Shared {
         if let Some(tasks) = self.tasks {
             tasks.close();
         }
+        // SAFETY: the owners are gone, and nobody else has their numbers yet.
+        self.threads.iter().for_each(|endpoint| unsafe { endpoint.discard() });
         self.numbers.iter().copied().chain(self.tasks_number).for_each(thread::release);
     }
 }

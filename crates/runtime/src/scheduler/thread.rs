@@ -15,6 +15,7 @@ use super::shared::SharedTasks;
 use crate::driver::RemoteWaker;
 use crate::mailbox::queue::{Node, Pop, Queue};
 use crate::mailbox::sleep::{Bell, Sleep};
+use crate::mailbox::{Header, JOB, LETTER, WAKE, letter};
 use crate::profile::{Activity, Costs};
 use crate::task::{Reason, TASKS_MAX, THREADS_MAX};
 use crossbeam_utils::CachePadded;
@@ -25,16 +26,6 @@ use std::ptr::{self, NonNull};
 use std::sync::{OnceLock, PoisonError};
 
 use thalweg_shared::{AtomicBool, AtomicPtr, AtomicU32, Mutex, Ordering};
-
-/// What a node of the mailbox is the start of.
-const WAKE: u32 = 0;
-const JOB: u32 = 1;
-
-#[repr(C)]
-struct Header {
-    node: Node,
-    what: u32,
-}
 
 /// How a task is woken from elsewhere. All-zero is the valid initial state.
 #[repr(C, align(64))]
@@ -65,6 +56,8 @@ pub(crate) enum Mail {
         from: &'static Location<'static>,
     },
     Job(Job),
+    /// To be opened, or discarded.
+    Letter(NonNull<Header>),
 }
 
 /// See the module.
@@ -200,13 +193,21 @@ impl Endpoint {
         unsafe { self.discard() };
     }
 
-    /// Empties the mailbox without running anything.
+    /// Empties the mailbox without running anything. What comes when its owner has looked for the last time is found when the last
+    /// thread of the runtime is gone.
     ///
     /// # Safety
     /// Only the owner may call this.
-    unsafe fn discard(&self) {
-        // SAFETY: passed on.
-        while !matches!(unsafe { self.take() }, Mail::None | Mail::Busy) {}
+    pub(crate) unsafe fn discard(&self) {
+        loop {
+            // SAFETY: passed on.
+            match unsafe { self.take() } {
+                Mail::None | Mail::Busy => return,
+                Mail::Wake { .. } | Mail::Job(_) => {}
+                // SAFETY: whoever took it out of the mailbox carries it.
+                Mail::Letter(letter) => unsafe { letter::discard(letter) },
+            }
+        }
     }
 
     /// Wakes one task of this thread, from another one.
@@ -229,6 +230,20 @@ impl Endpoint {
         // SAFETY: a fresh node, freed by `take` after its pop.
         unsafe { self.mailbox.push(NonNull::from(Box::leak(message)).cast()) };
         self.notify();
+    }
+
+    /// Sends a letter to this thread. False, and the caller carries it still, when the thread has ended.
+    ///
+    /// # Safety
+    /// The caller carries the letter, and no longer does when this is true.
+    pub(crate) unsafe fn send_letter(&self, letter: NonNull<Header>) -> bool {
+        let open = self.open.load(Ordering::Acquire);
+        if open {
+            // SAFETY: what is carried is in no queue, and stays until it was opened or discarded.
+            unsafe { self.mailbox.push(letter.cast()) };
+            self.notify();
+        }
+        open
     }
 
     /// After a push: wakes the owner if it sleeps.
@@ -258,10 +273,14 @@ impl Endpoint {
             Pop::Node(node) => node,
         };
         // SAFETY: every node in a mailbox starts a `Header`.
-        if unsafe { node.cast::<Header>().as_ref() }.what == JOB {
-            // SAFETY: such a header starts a boxed `JobMessage`, which the queue has let go.
-            let message = unsafe { Box::from_raw(node.cast::<JobMessage>().as_ptr()) };
-            return Mail::Job(message.job);
+        match unsafe { node.cast::<Header>().as_ref() }.what {
+            JOB => {
+                // SAFETY: such a header starts a boxed `JobMessage`, which the queue has let go.
+                let message = unsafe { Box::from_raw(node.cast::<JobMessage>().as_ptr()) };
+                return Mail::Job(message.job);
+            }
+            LETTER => return Mail::Letter(node.cast()),
+            _ => {}
         }
         // SAFETY: the other kind starts a `RemoteSlot`, never freed.
         let slot = unsafe { node.cast::<RemoteSlot>().as_ref() };

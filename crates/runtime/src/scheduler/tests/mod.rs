@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
+mod questions;
 mod reports;
 mod successors;
 mod threads;
