@@ -7,7 +7,6 @@
 //! | the same, of which a thread makes what it uses | `chunks` |
 //! | values that are freed when no snapshot has them any more | `rows` |
 //! | when no snapshot is left that has a number | `lease` |
-//! | what a thread asks another one for, and its answer | `answer` |
 //! | when every thread has forgotten it, and who gets it next | `numbers` |
 //!
 //! Models: `RUSTFLAGS="--cfg loom" cargo test -p thalweg-live --release --lib loom`. Adding `--cfg planted` plants one bug in
@@ -16,7 +15,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod answer;
 pub mod chunks;
 pub mod growing;
 pub mod lease;

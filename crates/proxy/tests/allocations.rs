@@ -2,64 +2,16 @@
 //! a balanced backend with a pooled server connection, and a log line to a UDP socket, and the allocations of the
 //! proxy's thread are counted.
 
+#[path = "support/counting.rs"]
+mod counting;
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::backtrace::Backtrace;
-use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
-
-struct Counting;
-
-static COUNTING: AtomicBool = AtomicBool::new(false);
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Where the first allocation came from.
-static FIRST: Mutex<Option<String>> = Mutex::new(None);
-
-thread_local! {
-    /// Set on the proxy's thread.
-    static COUNTED: Cell<bool> = const { Cell::new(false) };
-}
-
-fn count() {
-    if COUNTING.load(Ordering::Relaxed) && COUNTED.get() && COUNT.fetch_add(1, Ordering::Relaxed) == 0 {
-        // Capturing allocates, too.
-        COUNTED.set(false);
-        let trace = Backtrace::force_capture().to_string();
-        *FIRST.lock().unwrap() = Some(trace);
-        COUNTED.set(true);
-    }
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const REQUEST: &[u8] =
     b"GET /path/to/thing?q=1 HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\
@@ -124,19 +76,13 @@ fn count_with(kind: DriverKind) -> usize {
         log.local_addr().unwrap()
     );
     let settings = thalweg_runtime::Config { driver: kind, ..thalweg_runtime::Config::default() };
-    let proxy = support::start(&text, settings, || COUNTED.set(true));
+    let proxy = support::start(&text, settings, counting::count_this_thread);
     let mut client = support::connect(proxy.addr);
     exchange(&mut client, &log, 200);
     // The runtime registers its own figures once, some time after the start: the steady state is the best of a few
     // rounds. What a request allocates shows in all of them.
-    let mut least = usize::MAX;
-    for _ in 0..5 {
-        COUNT.store(0, Ordering::SeqCst);
-        COUNTING.store(true, Ordering::SeqCst);
-        exchange(&mut client, &log, 1000);
-        COUNTING.store(false, Ordering::SeqCst);
-        least = least.min(COUNT.load(Ordering::SeqCst));
-    }
+    let rounds = (0..5).map(|_| counting::counted(|| exchange(&mut client, &log, 1000)));
+    let least = rounds.min().unwrap();
     proxy.stop();
     least
 }
@@ -152,7 +98,6 @@ fn a_request_on_a_kept_connection_allocates_nothing() {
             continue;
         }
         let count = count_with(kind());
-        let first = FIRST.lock().unwrap().take().unwrap_or_default();
-        assert_eq!(count, 0, "allocations in 1000 requests with {name}; the first:\n{first}");
+        assert_eq!(count, 0, "allocations in 1000 requests with {name}; the first:\n{}", counting::first());
     }
 }

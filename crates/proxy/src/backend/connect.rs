@@ -14,7 +14,7 @@ use thalweg_config::model::{
 use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, Keepalive, SockAddr, Stream};
-use thalweg_runtime::pool;
+use thalweg_runtime::pool::{self, Block};
 use thalweg_runtime::timer::{self, timeout_at};
 use thalweg_sample::facts::{ConnError, Endpoint, Session, StreamFacts, TlsFacts};
 use thalweg_tls::engine::SentEarly;
@@ -39,11 +39,11 @@ use crate::worker::Worker;
 
 /// A connection to a server, with a stream on it or idle.
 ///
-/// It is boxed when it may be kept, and moves from stream to pool and back as a pointer.
+/// It is in a block of its thread when it may be kept, and moves from stream to pool and back as a pointer.
 pub struct ServerConn {
     pub port: Port,
-    /// What it is interchangeable with; `None` for "any of this server".
-    pub key: Option<Rc<ConnectionKey>>,
+    /// What it is interchangeable with; `None` for "any of this server". Other threads are asked by it without a copy.
+    pub key: Option<Arc<ConnectionKey>>,
     /// Requests it has carried, this one included.
     pub requests: u32,
     /// It had carried a request before this one.
@@ -67,7 +67,7 @@ impl ServerConn {
     /// it had been used before, its own address and the server's, and how often that had changed.
     pub(super) fn new(
         line: impl Into<Line>,
-        key: Option<Rc<ConnectionKey>>,
+        key: Option<Arc<ConnectionKey>>,
         (requests, reused): (u32, bool),
         ends: (Endpoint, Endpoint),
         moves: u32,
@@ -147,7 +147,7 @@ pub struct Way<'a> {
     pub(super) server: &'a Server,
     of_server: OfServer<'a>,
     /// What a connection for this stream is interchangeable with.
-    pub(super) key: Option<Rc<ConnectionKey>>,
+    pub(super) key: Option<Arc<ConnectionKey>>,
     /// How often the server's address had changed: connections of before lead elsewhere.
     moves: u32,
 }
@@ -180,7 +180,7 @@ impl<'a> Way<'a> {
     fn new(
         worker: &'a Worker,
         (proxy, server): (&'a Proxy, &'a Server),
-        key: Option<Rc<ConnectionKey>>,
+        key: Option<Arc<ConnectionKey>>,
         moves: u32,
     ) -> Way<'a> {
         let of_server = worker.of_server(proxy.id, server.id);
@@ -203,7 +203,7 @@ impl<'a> Way<'a> {
     }
 
     /// An idle connection this stream may use, if there is one.
-    pub fn take_idle(&self, first_request: bool) -> Option<Box<ServerConn>> {
+    pub fn take_idle(&self, first_request: bool) -> Option<Block<ServerConn>> {
         let aggressive_first = match self.proxy.http_reuse {
             // There is no other way to such a server.
             _ if self.is_reverse() => false,
@@ -223,7 +223,7 @@ impl<'a> Way<'a> {
             }
         });
         let conn = match (place, taken) {
-            (Some(place), _) => Box::new(self.on(place)),
+            (Some(place), _) => Block::new(self.on(place)),
             (None, taken) => {
                 let mut conn = taken?;
                 conn.requests += 1;
@@ -310,7 +310,7 @@ impl<'a> Target<'a> {
             // What was made by the other end has its name, and nothing else of the line.
             let name = name.unwrap_or_else(|| sni.take());
             let key =
-                name.map(|name| Rc::new(ConnectionKey { name: Some(name), ..ConnectionKey::default() }));
+                name.map(|name| Arc::new(ConnectionKey { name: Some(name), ..ConnectionKey::default() }));
             let way = Way::new(worker, (proxy, server), key, moves);
             return Target {
                 way,
@@ -335,7 +335,7 @@ impl<'a> Target<'a> {
                 unique_id: facts.unique_id.as_deref(),
             };
             let header = introduction::of_client(&server.send_proxy, &introduced, &header_fields);
-            key = Some(Rc::new(ConnectionKey {
+            key = Some(Arc::new(ConnectionKey {
                 source,
                 target: if per_request { addr.as_ref().and_then(SockAddr::to_std) } else { None },
                 proxy_header: header,

@@ -3,91 +3,87 @@
 //! One that carries a request at a time is given to who asks. One that carries many goes into the pool of the thread that asks,
 //! with whatever was received meanwhile: its own task gives it up, so that it is the same thread's from the first byte to the
 //! last that is handled of each receive.
+//!
+//! Neither the question nor the answer takes a lock, or memory of the allocator's: [`ask`]. What a connection is known by
+//! crosses as a value, and its key as the count that who asks has of it.
 
-use std::task::Poll;
+use std::sync::Arc;
 
 use thalweg_config::model::Reuse;
-use thalweg_live::answer;
-use thalweg_runtime::{Kind, current_task, run_on, spawn, thread_index, timer};
+use thalweg_runtime::pool::Block;
+use thalweg_runtime::{Kind, Question, ask, spawn, timer};
+use thalweg_sample::facts::Endpoint;
 
-use super::asking::Asking;
-use super::connect::{ServerConn, Target, ends};
+use super::connect::{ServerConn, Target};
 use super::key::ConnectionKey;
 use super::seats::Seat;
+use super::shared::Arriving;
 use crate::connection::transport::Detached;
 use crate::worker;
 
 static HAND_OVER: Kind = Kind::new("hand-over");
 
 /// A connection on its way between threads.
-struct Handed {
+pub struct Handed {
     wire: Detached,
     /// Requests it has carried.
     requests: u32,
+    /// Its own address and the server's.
+    ends: (Endpoint, Endpoint),
     seat: Option<Seat>,
 }
 
 /// What came of it.
-enum Given {
-    /// A connection.
+pub enum Given {
+    /// A connection that carries a request at a time.
     Alone(Handed),
-    /// One with room for many, in the pool of the thread that asked.
-    Arrived,
+    /// One with room for many.
+    Many(Box<Arriving>),
 }
 
-/// What is asked for.
-struct Wanted {
+/// What another thread is asked for.
+pub struct Wanted {
     /// The flat number of its server.
     server: usize,
     /// Made after this many changes of its address.
     moves: u32,
-    key: Option<ConnectionKey>,
+    key: Option<Arc<ConnectionKey>>,
     proven_only: bool,
     /// One that has requests now is waited for.
     waits: bool,
+}
+
+/// The answer on its way: whoever asked hears of it however the owner's task ends.
+pub type Reply = thalweg_runtime::Reply<Wanted>;
+
+impl Question for Wanted {
+    type Answer = Given;
+
+    fn put(self, reply: Reply) {
+        // Cancelling a receive that runs ahead can take a moment, hence a task.
+        spawn(&HAND_OVER, async move {
+            crate::plant::here("hand-over");
+            take(&self, reply).await;
+        });
+    }
+
+    /// One that carries a request at a time is closed. One with room for many is as good as any other that is kept, and the server
+    /// may have made it, so that there is no other.
+    fn unclaimed(given: Given) {
+        if let Given::Many(arriving) = given {
+            arriving.arrive();
+        }
+    }
 }
 
 /// How long a request waits at most for a connection that has others on another thread, in milliseconds. Only where none can be
 /// made.
 const WAIT_MS: u64 = 500;
 
-/// Asks thread `owner` for an idle connection. When the asking task ends before the answer comes, a connection that carries one
-/// request at a time is closed.
-async fn ask(owner: usize, wanted: Wanted) -> Option<Given> {
-    let (answer, reply) = answer::ask(Asking(current_task()));
-    let reply = Reply { thread: thread_index(), reply };
-    run_on(owner, move || {
-        // Cancelling a receive that runs ahead can take a moment, hence a task.
-        spawn(&HAND_OVER, async move {
-            crate::plant::here("hand-over");
-            take(&wanted, reply).await;
-        });
-    });
-    std::future::poll_fn(|_| answer.take().map_or(Poll::Pending, Poll::Ready)).await
-}
-
-/// The answer on its way: whoever asked hears of it however the owner's task ends.
-pub struct Reply {
-    /// Where it was asked.
-    thread: usize,
-    reply: answer::Reply<Given, Asking>,
-}
-
-impl Reply {
-    fn give(self, given: Option<Given>) {
-        self.reply.give(given);
-    }
-
-    /// Brings a connection to the thread that asked for it: `arrive` puts it into the pool there, and tells whether it could.
-    pub fn bring(self, arrive: impl FnOnce() -> bool + Send + 'static) {
-        run_on(self.thread, move || self.give(arrive().then_some(Given::Arrived)));
-    }
-}
-
 /// Takes a connection out of this thread's pool and off this thread.
 async fn take(wanted: &Wanted, reply: Reply) {
     let Some(worker) = worker::current() else { return };
-    let key = wanted.key.as_ref();
+    let key = wanted.key.as_deref();
     let taken = worker.with_known_pool(wanted.server, |pool, _| {
         if !pool.follow(wanted.moves) {
             return (None, None);
@@ -108,11 +104,12 @@ async fn take(wanted: &Wanted, reply: Reply) {
             return;
         }
     };
-    let ServerConn { port, requests, seat, .. } = *idle;
+    let ServerConn { port, requests, ends, seat, .. } = Block::into_inner(idle);
     let Some(mut io) = port.line.into_wire() else { return };
     std::future::poll_fn(|_| io.poll_detach()).await;
-    let wire = io.into_detached().filter(Detached::is_silent);
-    reply.give(wire.map(|wire| Given::Alone(Handed { wire, requests, seat })));
+    if let Some(wire) = io.into_detached().filter(Detached::is_silent) {
+        reply.give(Given::Alone(Handed { wire, requests, ends, seat }));
+    }
 }
 
 impl Target<'_> {
@@ -173,24 +170,27 @@ impl Target<'_> {
         first_request: bool,
         (proven_only, waits): (bool, bool),
     ) -> Option<ServerConn> {
-        let (moves, key) = (self.moves(), self.key().cloned());
+        let (moves, key) = (self.moves(), self.key.clone());
         match ask(owner, Wanted { server, moves, key, proven_only, waits }).await? {
             Given::Alone(handed) => self.take_handed(handed),
-            Given::Arrived => self.take_idle(first_request).map(|conn| *conn),
+            // It is in the pool of this thread from here on.
+            Given::Many(arriving) => {
+                let arrived = arriving.arrive().then(|| self.take_idle(first_request));
+                arrived.flatten().map(Block::into_inner)
+            }
         }
     }
 
     fn take_handed(&self, handed: Handed) -> Option<ServerConn> {
-        let (mut io, _) = handed.wire.attach().ok()?;
+        let Handed { wire, requests, ends, seat } = handed;
+        let (mut io, _) = wire.attach().ok()?;
         io.set_reset_on_close(true);
-        if handed.seat.is_some() {
+        if seat.is_some() {
             io.set_prompt_close();
         }
-        let ends = ends(&io);
         self.note_use(true);
         self.count_reuse();
-        let carried = (handed.requests + 1, true);
-        let conn = ServerConn::new(io, self.key.clone(), carried, ends, self.moves());
-        Some(ServerConn { seat: handed.seat, ..conn })
+        let conn = ServerConn::new(io, self.key.clone(), (requests + 1, true), ends, self.moves());
+        Some(ServerConn { seat, ..conn })
     }
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use thalweg_config::model::{Proxy, Reuse, Server};
+use thalweg_runtime::pool::Block;
 use thalweg_runtime::timer::{self, timeout_at};
 use thalweg_runtime::{Kind, clock, spawn};
 
@@ -20,7 +21,7 @@ pub fn give_back(
     worker: &Worker,
     (proxy, server): (&Proxy, &Server),
     of_server: OfServer<'_>,
-    mut conn: Box<ServerConn>,
+    mut conn: Block<ServerConn>,
 ) {
     let backend = proxy.id;
     let pool = server.pool;

@@ -2,7 +2,6 @@
 
 mod adaptive;
 pub mod algorithm;
-mod asking;
 pub mod assign;
 pub mod connect;
 pub mod connect_error;

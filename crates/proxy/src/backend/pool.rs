@@ -6,7 +6,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use thalweg_runtime::pool::Block;
 use thalweg_runtime::{clock, give_way};
 
 use super::connect::ServerConn;
@@ -203,7 +205,7 @@ impl Worker {
 #[derive(Default)]
 pub struct IdlePool {
     /// Connections that carry one request at a time.
-    alone: Rack<Box<ServerConn>>,
+    alone: Rack<Block<ServerConn>>,
     /// Connections that carry many requests at once, with and without any on them. The oldest with room is taken, so that those
     /// that are not needed are left idle.
     shared: Shelf<SharedConnection>,
@@ -214,7 +216,7 @@ pub struct IdlePool {
     /// When those in excess are closed, in milliseconds of the monotonic clock; nothing is planned while there are none.
     purge_due: Option<u64>,
     /// Other threads' requests that wait for one of them.
-    asking: VecDeque<(Option<ConnectionKey>, Reply)>,
+    asking: VecDeque<(Option<Arc<ConnectionKey>>, Reply)>,
     /// How often the server's address had changed when these were made.
     moves: u32,
 }
@@ -242,7 +244,7 @@ impl IdlePool {
     /// once. One is always kept, and one that has proved to last. There is a purge every `purge_delay` milliseconds; returns
     /// when the next one is due.
     #[inline]
-    pub fn put(&mut self, connection: Box<ServerConn>, demand: Demand, purge_delay: u64) -> u64 {
+    pub fn put(&mut self, connection: Block<ServerConn>, demand: Demand, purge_delay: u64) -> u64 {
         self.purge_delay = purge_delay;
         let age = if connection.is_proven() { Age::Proven } else { Age::Fresh };
         let is_only = self.proven() == 0 && (age == Age::Proven || self.alone.count(Age::Fresh) == 0);
@@ -261,7 +263,7 @@ impl IdlePool {
 
     /// Takes a connection that is interchangeable with `key`. One on which something has arrived (the server closed it,
     /// or spoke out of turn) is dropped on the way.
-    pub fn take(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> Option<Box<ServerConn>> {
+    pub fn take(&mut self, key: Option<&ConnectionKey>, proven_only: bool) -> Option<Block<ServerConn>> {
         let ages: &[Age] = if proven_only { &[Age::Proven] } else { &[Age::Fresh, Age::Proven] };
         self.alone.take(key, ages, is_silent)
     }
@@ -302,8 +304,8 @@ impl IdlePool {
 
     /// Whoever asks for a connection that is interchangeable with `key` gets the next one that has no request any more. False when
     /// there is none to wait for, or too many wait.
-    pub fn wait(&mut self, key: Option<ConnectionKey>, asking: Reply) -> bool {
-        let waits = self.shared.lasts(key.as_ref()) && self.asking.len() < ASKING_MAX;
+    pub fn wait(&mut self, key: Option<Arc<ConnectionKey>>, asking: Reply) -> bool {
+        let waits = self.shared.lasts(key.as_deref()) && self.asking.len() < ASKING_MAX;
         if waits {
             self.asking.push_back((key, asking));
         }
@@ -316,7 +318,7 @@ impl IdlePool {
         self.shared.rests(number, true);
         let Some(connection) = self.shared.get(number) else { return };
         if connection.may_move()
-            && let Some(first) = self.asking.iter().position(|(key, _)| connection.is_for(key.as_ref()))
+            && let Some(first) = self.asking.iter().position(|(key, _)| connection.is_for(key.as_deref()))
             && let Some((_, asking)) = self.asking.remove(first)
         {
             if let Some(connection) = self.shared.remove(number) {
@@ -406,7 +408,7 @@ impl IdlePool {
     }
 
     /// Takes out those that carry one request at a time, and lets go of the others.
-    fn empty(&mut self, alone: &mut impl Extend<Box<ServerConn>>) {
+    fn empty(&mut self, alone: &mut impl Extend<Block<ServerConn>>) {
         alone.extend(self.alone.take_all());
         self.shared.clear();
         self.asking.clear();
@@ -414,6 +416,6 @@ impl IdlePool {
 }
 
 /// Whether nothing has arrived on an idle connection.
-fn is_silent(connection: &mut Box<ServerConn>) -> bool {
+fn is_silent(connection: &mut Block<ServerConn>) -> bool {
     !connection.port.line.has_input_now() || bug("dirty-pool")
 }

@@ -5,7 +5,7 @@
 //! when some are closed; that is done rarely, and looks at all of them.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
@@ -17,9 +17,9 @@ pub struct Rack<C> {
     /// Those that nothing tells from others.
     plain: Lists<C>,
     /// Those of one key, which may be none: where there is only one key nothing is hashed.
-    first: Option<(Rc<ConnectionKey>, Lists<C>)>,
+    first: Option<(Arc<ConnectionKey>, Lists<C>)>,
     /// Those of the other keys. No list is kept that has none.
-    keyed: HashMap<Rc<ConnectionKey>, Lists<C>>,
+    keyed: HashMap<Arc<ConnectionKey>, Lists<C>>,
     /// How many there are in all lists.
     counts: Counts,
     /// The number of the next one.
@@ -118,7 +118,7 @@ impl<C> Rack<C> {
 
     /// Adds one, which is the youngest.
     #[inline]
-    pub fn put(&mut self, key: Option<&Rc<ConnectionKey>>, age: Age, connection: C) {
+    pub fn put(&mut self, key: Option<&Arc<ConnectionKey>>, age: Age, connection: C) {
         let number = self.next;
         self.next += 1;
         *self.counts.of_mut(age) += 1;
@@ -130,16 +130,16 @@ impl<C> Rack<C> {
     }
 
     /// Where one of that key goes.
-    fn lists_of(&mut self, key: &Rc<ConnectionKey>) -> &mut Lists<C> {
-        let is_in_use = |(first, lists): &(Rc<ConnectionKey>, Lists<C>)| first == key || !lists.is_empty();
+    fn lists_of(&mut self, key: &Arc<ConnectionKey>) -> &mut Lists<C> {
+        let is_in_use = |(first, lists): &(Arc<ConnectionKey>, Lists<C>)| first == key || !lists.is_empty();
         if !self.first.as_ref().is_some_and(is_in_use) {
             // Nobody else has the place: it is this one's, with what it has already.
             let lists = if self.keyed.is_empty() { None } else { self.keyed.remove(key) };
-            self.first = Some((Rc::clone(key), lists.unwrap_or_default()));
+            self.first = Some((Arc::clone(key), lists.unwrap_or_default()));
         }
         match &mut self.first {
             Some((first, lists)) if first == key => lists,
-            _ => self.keyed.entry(Rc::clone(key)).or_default(),
+            _ => self.keyed.entry(Arc::clone(key)).or_default(),
         }
     }
 
@@ -235,8 +235,8 @@ mod tests {
 
     const BOTH: &[Age] = &[Age::Fresh, Age::Proven];
 
-    fn key(name: &str) -> Rc<ConnectionKey> {
-        Rc::new(ConnectionKey { name: Some(name.as_bytes().into()), ..ConnectionKey::default() })
+    fn key(name: &str) -> Arc<ConnectionKey> {
+        Arc::new(ConnectionKey { name: Some(name.as_bytes().into()), ..ConnectionKey::default() })
     }
 
     #[test]

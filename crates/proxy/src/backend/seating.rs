@@ -2,10 +2,8 @@
 
 use std::task::Poll;
 
-use thalweg_live::answer;
-use thalweg_runtime::{current_task, run_on, timer};
+use thalweg_runtime::{Question, Reply, ask, timer};
 
-use super::asking::Asking;
 use super::connect::Target;
 use super::connect_error::ConnectError;
 use super::seats::{Seat, Waiting};
@@ -32,7 +30,7 @@ impl Target<'_> {
                 }
                 match others.next() {
                     Some(other) if worker.instance.servers.of(index, other).idle_connections.get() > 0 => {
-                        close_one_on(other, index).await;
+                        ask(other, CloseOne { server: index }).await;
                     }
                     Some(_) => {}
                     None => return std::future::poll_fn(|_| take().map_or(Poll::Pending, Poll::Ready)).await,
@@ -45,13 +43,18 @@ impl Target<'_> {
     }
 }
 
-/// Has a thread close an idle connection to the server of that flat number, and waits until it looked.
-async fn close_one_on(thread: usize, server: usize) {
-    let (answer, reply) = answer::ask(Asking(current_task()));
-    run_on(thread, move || {
-        let closed =
-            worker::current().and_then(|worker| worker.with_known_pool(server, |pool, _| pool.close_one()));
-        reply.give(closed.filter(|closed| *closed));
-    });
-    std::future::poll_fn(|_| answer.take().map_or(Poll::Pending, |_: Option<bool>| Poll::Ready(()))).await;
+/// Has a thread close an idle connection to the server of that flat number. Who asks waits until it looked.
+struct CloseOne {
+    server: usize,
+}
+
+impl Question for CloseOne {
+    type Answer = ();
+
+    fn put(self, reply: Reply<CloseOne>) {
+        if let Some(worker) = worker::current() {
+            worker.with_known_pool(self.server, |pool, _| pool.close_one());
+        }
+        reply.give(());
+    }
 }

@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use thalweg_config::model::{PoolConfig, Proxy, ProxyId, Server, ServerId};
@@ -18,7 +19,7 @@ use thalweg_sample::facts::Endpoint;
 
 use super::demand::Demand;
 use super::descriptors::Shortage;
-use super::hand_over::Reply;
+use super::hand_over::{Given, Reply};
 use super::key::ConnectionKey;
 use super::seats::Seat;
 use super::shelf::{Shared, Ticket};
@@ -35,9 +36,9 @@ const FLUSH_MS: u64 = 1000;
 
 /// What tells a connection from others, whatever thread it is on.
 #[derive(Clone)]
-struct Traits<Key> {
+struct Traits {
     /// What it is interchangeable with.
-    key: Option<Key>,
+    key: Option<Arc<ConnectionKey>>,
     /// Its own address and the server's.
     ends: (Endpoint, Endpoint),
     /// How often the server's address had changed when it was made.
@@ -49,7 +50,7 @@ struct Traits<Key> {
 /// A connection that carries many requests at once, as the pool has it.
 pub struct SharedConnection {
     mux: Rc<Mux>,
-    traits: Traits<Rc<ConnectionKey>>,
+    traits: Traits,
     /// Requests it has carried.
     requests: u32,
     asked: Asked,
@@ -64,7 +65,7 @@ pub struct Place {
     /// The place itself.
     pub stream: MuxStream,
     /// What the connection is interchangeable with.
-    pub key: Option<Rc<ConnectionKey>>,
+    pub key: Option<Arc<ConnectionKey>>,
     /// Requests it has carried, with this one.
     pub requests: u32,
     /// Its own address and the server's.
@@ -79,7 +80,7 @@ impl Drop for SharedConnection {
 }
 
 impl Shared for SharedConnection {
-    fn key(&self) -> Option<&Rc<ConnectionKey>> {
+    fn key(&self) -> Option<&Arc<ConnectionKey>> {
         self.traits.key.as_ref()
     }
 
@@ -144,7 +145,7 @@ pub fn begin(
     worker: &Worker,
     (proxy, server): (&Proxy, &Server),
     mut port: Port,
-    key: Option<Rc<ConnectionKey>>,
+    key: Option<Arc<ConnectionKey>>,
     ends: (Endpoint, Endpoint),
     (moves, pooled): (u32, bool),
     seat: Option<Seat>,
@@ -168,7 +169,7 @@ pub fn begin(
 }
 
 impl SharedConnection {
-    fn new(carrier: &Carrier, traits: Traits<Rc<ConnectionKey>>, requests: u32) -> SharedConnection {
+    fn new(carrier: &Carrier, traits: Traits, requests: u32) -> SharedConnection {
         SharedConnection { mux: Rc::clone(&carrier.mux), traits, requests, asked: Asked::default() }
     }
 }
@@ -180,7 +181,7 @@ pub async fn attach(
     own: &Rc<Thread>,
     (backend, server): (ProxyId, ServerId),
     port: Port,
-    (key, ends): (Option<Rc<ConnectionKey>>, (Endpoint, Endpoint)),
+    (key, ends): (Option<Arc<ConnectionKey>>, (Endpoint, Endpoint)),
     deadline: Option<u64>,
     admission: Admission,
 ) {
@@ -217,7 +218,7 @@ fn go_on(
     worker: &Worker,
     (backend, server): (ProxyId, ServerId),
     carrier: Carrier,
-    traits: Traits<Rc<ConnectionKey>>,
+    traits: Traits,
     (requests, admission, seat): (u32, Option<Admission>, Option<Seat>),
     counted: Counted,
 ) -> bool {
@@ -250,7 +251,7 @@ fn go_on(
 pub struct Arriving {
     moving: Moving,
     of: (ProxyId, ServerId),
-    traits: Traits<ConnectionKey>,
+    traits: Traits,
     requests: u32,
     admission: Option<Admission>,
     seat: Option<Seat>,
@@ -261,12 +262,6 @@ impl Arriving {
     pub fn arrive(self) -> bool {
         let Arriving { moving, of, traits, requests, admission, seat } = self;
         let (Some(worker), Ok(carrier)) = (worker::current(), Carrier::resume(moving)) else { return false };
-        let traits = Traits {
-            key: traits.key.map(Rc::new),
-            ends: traits.ends,
-            moves: traits.moves,
-            attached: traits.attached,
-        };
         let counted = Counted::go_on(Rc::clone(worker.own()), Owner::Backend(of.0));
         go_on(&worker, of, carrier, traits, (requests, admission, seat), counted)
     }
@@ -291,7 +286,7 @@ struct Kept {
     limits: Limits,
     ping: Option<Box<IdlePing>>,
     counted: Counted,
-    traits: Traits<Rc<ConnectionKey>>,
+    traits: Traits,
     asked: Asked,
     /// Its place among the connections of a listener, if the server made it.
     admission: Option<Admission>,
@@ -313,7 +308,7 @@ impl Kept {
     fn new(
         worker: &Worker,
         (proxy, server): (&Proxy, &Server),
-        traits: Traits<Rc<ConnectionKey>>,
+        traits: Traits,
         asked: Asked,
         counted: Counted,
     ) -> Kept {
@@ -389,11 +384,10 @@ impl Kept {
             return;
         }
         let Some(moving) = carrier.into_moving() else { return };
-        let Traits { key, ends, moves, attached } = &self.traits;
-        let traits = Traits { key: key.as_deref().cloned(), ends: *ends, moves: *moves, attached: *attached };
+        let traits = self.traits.clone();
         let (admission, seat) = (self.admission.take(), self.seat.take());
         let arriving = Arriving { moving, of: self.of, traits, requests, admission, seat };
-        reply.bring(move || arriving.arrive());
+        reply.give(Given::Many(Box::new(arriving)));
     }
 }
 

@@ -7,13 +7,14 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::key::ConnectionKey;
 
 /// What a shelf needs to know of a connection.
 pub trait Shared {
     /// What it is interchangeable with.
-    fn key(&self) -> Option<&Rc<ConnectionKey>>;
+    fn key(&self) -> Option<&Arc<ConnectionKey>>;
     /// Whether a request may be sent on it now.
     fn has_room(&self) -> bool;
     /// Whether no request will ever be sent on it again.
@@ -62,7 +63,7 @@ pub struct Shelf<C> {
 #[derive(Default)]
 struct Indexes {
     plain: Index,
-    keyed: HashMap<Rc<ConnectionKey>, Index>,
+    keyed: HashMap<Arc<ConnectionKey>, Index>,
 }
 
 impl Indexes {
@@ -104,7 +105,7 @@ impl<C: Shared> Shelf<C> {
         self.next += 1;
         let index = match connection.key() {
             None => &mut self.indexes.plain,
-            Some(key) => self.indexes.keyed.entry(Rc::clone(key)).or_default(),
+            Some(key) => self.indexes.keyed.entry(Arc::clone(key)).or_default(),
         };
         index.members.insert(number);
         index.roomy.insert(number);
@@ -203,7 +204,7 @@ mod tests {
 
     /// A connection with room for so many requests.
     struct Fake {
-        key: Option<Rc<ConnectionKey>>,
+        key: Option<Arc<ConnectionKey>>,
         state: Rc<State>,
     }
 
@@ -223,7 +224,7 @@ mod tests {
     }
 
     impl Shared for Fake {
-        fn key(&self) -> Option<&Rc<ConnectionKey>> {
+        fn key(&self) -> Option<&Arc<ConnectionKey>> {
             self.key.as_ref()
         }
 
@@ -249,7 +250,7 @@ mod tests {
     fn add(shelf: &mut Shelf<Fake>, name: Option<&str>) -> Rc<State> {
         let state = Rc::new(State::default());
         state.room.set(1);
-        shelf.add(Fake { key: name.map(|name| Rc::new(key(name))), state: Rc::clone(&state) });
+        shelf.add(Fake { key: name.map(|name| Arc::new(key(name))), state: Rc::clone(&state) });
         state
     }
 

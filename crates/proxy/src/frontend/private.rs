@@ -3,6 +3,7 @@
 
 use thalweg_config::model::{Proxy, ProxyId, Reuse, Server, ServerId};
 use thalweg_runtime::TaskId;
+use thalweg_runtime::pool::Block;
 
 use super::ClientSession;
 use crate::backend::connect::ServerConn;
@@ -19,7 +20,7 @@ const PRIVATE_MAX: u32 = 5;
 pub(super) struct PrivateConnection {
     backend: ProxyId,
     server: ServerId,
-    conn: Box<ServerConn>,
+    conn: Block<ServerConn>,
     _counted: PrivateIdle,
     _told: Option<Told>,
 }
@@ -52,7 +53,7 @@ enum Taken {
     /// A connection, alone.
     All(PrivateConnection),
     /// A place on one that carries many requests at once, and stays.
-    Place(Box<ServerConn>),
+    Place(Block<ServerConn>),
 }
 
 impl ClientSession {
@@ -72,7 +73,7 @@ impl ClientSession {
         server: ServerId,
         key: Option<&ConnectionKey>,
         moves: u32,
-    ) -> Option<Box<ServerConn>> {
+    ) -> Option<Block<ServerConn>> {
         let is_of = |kept: &PrivateConnection| kept.backend == backend && kept.server == server;
         let taken = self.with_private(|private| {
             // Nothing goes to where the server was before.
@@ -80,7 +81,7 @@ impl ClientSession {
             let at = private.iter().rposition(|kept| is_of(kept) && kept.conn.key.as_deref() == key)?;
             if let Some(conn) = private[at].conn.another_place() {
                 private[at].conn.requests += 1;
-                return Some(Taken::Place(Box::new(conn)));
+                return Some(Taken::Place(Block::new(conn)));
             }
             Some(Taken::All(private.remove(at)))
         })??;
@@ -119,7 +120,7 @@ impl ClientSession {
         keeper: TaskId,
         (backend, server): (&Proxy, &Server),
         of_server: OfServer<'_>,
-        mut conn: Box<ServerConn>,
+        mut conn: Block<ServerConn>,
     ) {
         if backend.http_reuse != Reuse::Never && !conn.authenticated {
             return give_back(worker, (backend, server), of_server, conn);

@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use thalweg_config::model::{ProxyId, ServerId};
@@ -186,7 +187,7 @@ pub(super) async fn attach(
             .map(|fe| fe.timeouts.client_hs.or(fe.timeouts.client))
     });
     let Some(limit) = frontend_timeouts else { return };
-    let key = name.map(|name| Rc::new(ConnectionKey { name: Some(name), ..ConnectionKey::default() }));
+    let key = name.map(|name| Arc::new(ConnectionKey { name: Some(name), ..ConnectionKey::default() }));
     let to = (ProxyId(server.proxy.0), ServerId(server.index));
     shared::attach(own, to, port, (key, ends), limit.map(timer::deadline_in), admission).await;
 }

@@ -13,6 +13,7 @@ use std::task::Poll;
 use thalweg_balance::ServerIndex;
 use thalweg_config::model::{LogStep, Proxy, ProxyId, Server, ServerId, SourceMode};
 use thalweg_runtime::net::Departure;
+use thalweg_runtime::pool::Block;
 use thalweg_runtime::{clock, timer};
 use thalweg_sample::facts::ConnError;
 use thalweg_sample::fetch::http::header_address;
@@ -40,7 +41,7 @@ pub struct Attempts<'a> {
     be: &'a Proxy,
     choice: Choice,
     /// The connection to the server, while there is one. It stays here, as moving it costs more than to look at it.
-    conn: Option<Box<ServerConn>>,
+    conn: Option<Block<ServerConn>>,
     /// The slot on a server; kept from attempt to attempt on the same one.
     held: Option<Lease<'a>>,
     /// Why there was no slot at once.
@@ -187,7 +188,7 @@ impl<'a> Attempts<'a> {
         let sent_early = target.sent_early();
         self.was_early |= sent_early != SentEarly::Not;
         match opened {
-            Ok(conn) => self.conn = Some(Box::new(conn)),
+            Ok(conn) => self.conn = Some(Block::new(conn)),
             Err(error) => {
                 // Nobody waits for another attempt, or for an error.
                 if stream.state.facts.is_http && gave_up(stream.client, self.be, true) {

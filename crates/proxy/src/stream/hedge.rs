@@ -11,6 +11,7 @@ use thalweg_balance::ServerIndex;
 use thalweg_config::model::{HedgeDelay, Proxy, Server, ServerAddr};
 use thalweg_http::Method;
 use thalweg_http::semantics::BodyLength;
+use thalweg_runtime::pool::Block;
 use thalweg_runtime::{clock, timer};
 
 use super::attempt::{Engaged, Lease, note_connection, target};
@@ -56,7 +57,7 @@ type Opening<'a> = Pin<Box<dyn Future<Output = Result<ServerConn, ConnectError>>
 enum Phase<'a> {
     Connecting(Opening<'a>),
     /// It is sent the request, through a pump that may hold the head back for a moment.
-    Asked(Box<ServerConn>, Pump),
+    Asked(Block<ServerConn>, Pump),
 }
 
 impl<'a> Hedge<'a> {
@@ -214,7 +215,7 @@ impl<'a> Second<'a> {
         };
         let idle = target.take_idle(http.needs_fresh_connection());
         let opening: Opening<'a> = match idle {
-            Some(conn) => Box::pin(async move { Ok(*conn) }),
+            Some(conn) => Box::pin(async move { Ok(Block::into_inner(conn)) }),
             None => Box::pin(async move { target.open(timeout, Box::default()).await }),
         };
         Some(Second { server, lease, began_us, connected_us: began_us, phase: Phase::Connecting(opening) })
@@ -239,7 +240,7 @@ impl<'a> Second<'a> {
             let Some(up) = exchange::ask_again(http, be, self.server, &mut conn) else {
                 return Poll::Ready(None);
             };
-            self.phase = Phase::Asked(Box::new(conn), up);
+            self.phase = Phase::Asked(Block::new(conn), up);
         }
         let Phase::Asked(conn, up) = &mut self.phase else { return Poll::Pending };
         // How that ends shows again when the response is waited for.

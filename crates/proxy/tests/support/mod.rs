@@ -1,4 +1,4 @@
-//! A proxy on one thread of this process, over a real driver.
+//! A proxy on threads of this process, over a real driver.
 
 #![allow(dead_code)] // Each test file uses some of it.
 
@@ -16,36 +16,43 @@ use thalweg_runtime::{Config, Handle, Runtime};
 pub struct Running {
     /// Where its frontend `fe` listens, whatever its `bind` says.
     pub addr: SocketAddr,
+    /// The same, each thread's own.
+    pub addrs: Vec<SocketAddr>,
     pub handle: Handle,
+    pub instance: Arc<Instance>,
     thread: JoinHandle<()>,
 }
 
-/// Starts a configuration. The proxy's thread calls `begin` first.
+/// Starts a configuration on as many threads as `settings` say. Each calls `begin` first.
 pub fn start(text: &str, settings: Config, begin: fn()) -> Running {
+    let threads = settings.threads.max(1);
     let input = Input::Memory { name: "test".into(), text: text.as_bytes().to_vec() };
     let loaded = thalweg_config::load(&LoadOptions { files: vec![input], cpus: 1, ..LoadOptions::default() });
     let said: Vec<&str> = loaded.diagnostics.iter().map(|d| &*d.message).collect();
     let mut config = loaded.config.unwrap_or_else(|| panic!("{said:#?}"));
-    config.global.nbthread = 1;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let addr = listener.local_addr().unwrap();
+    config.global.nbthread = threads;
+    let listeners: Vec<_> = (0..threads).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    listeners.iter().for_each(|listener| listener.set_nonblocking(true).unwrap());
+    let addrs: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
     let fe = config.proxies.iter().find(|p| &*p.name == "fe").unwrap();
     let number = fe.binds[0].number as usize;
     let instance = Instance::new(config, "thalweg", "host", thalweg_runtime::clock::wall_us());
     let (ready, started) = mpsc::channel();
+    let of_threads = Arc::clone(&instance);
     let thread = thread::spawn(move || {
-        let port = Arc::new(Port::new(listener.into(), LetGo::Keep));
-        let sockets = Mutex::new(Some(vec![ThreadSocket { listener: number, port }]));
-        let runtime = Runtime::start(Config { threads: 1, ..settings }, move |thread| {
+        let port = |listener: TcpListener| Arc::new(Port::new(listener.into(), LetGo::Keep));
+        let socket = |listener| Mutex::new(Some(ThreadSocket { listener: number, port: port(listener) }));
+        let sockets: Vec<_> = listeners.into_iter().map(socket).collect();
+        let runtime = Runtime::start(Config { threads, ..settings }, move |thread| {
             begin();
-            thalweg_proxy::start_thread(&instance, thread, sockets.lock().unwrap().take().unwrap());
+            let socket = sockets[thread].lock().unwrap().take();
+            thalweg_proxy::start_thread(&of_threads, thread, socket.into_iter().collect());
         })
         .unwrap();
         ready.send(runtime.handle()).unwrap();
         runtime.run().unwrap();
     });
-    Running { addr, handle: started.recv().unwrap(), thread }
+    Running { addr: addrs[0], addrs, handle: started.recv().unwrap(), instance, thread }
 }
 
 impl Running {

@@ -9,6 +9,7 @@ use thalweg_config::model::{CheckConfig, ProxyHeader};
 use thalweg_http::Head;
 use thalweg_rules::Overrides;
 use thalweg_runtime::buffer::Buf;
+use thalweg_runtime::pool::Block;
 use thalweg_sample::facts::{self, ListenerId, Session, StreamFacts};
 
 use super::super::connect::{LineValues, Target};
@@ -63,7 +64,7 @@ impl Checker {
     pub(super) async fn idle_connection(&self) -> Option<(Line, Option<Seat>)> {
         let target = self.target()?;
         let idle = match target.take_idle(true) {
-            Some(idle) => *idle,
+            Some(idle) => Block::into_inner(idle),
             None => target.take_siblings_idle(true).await?,
         };
         Some((idle.port.line, idle.seat))
