@@ -59,6 +59,62 @@ fn data_flows_both_ways_however_it_is_cut() {
     }
 }
 
+/// The lists' order counts, but for what a client tells of itself by its own.
+#[test]
+fn a_client_has_a_say_in_the_order_of_suites() {
+    let (clock, authority) = (clock(), Authority::new("Root"));
+    let served = authority.server("a.example.com", NewKey::P256);
+    let [aes256, chacha, aes128] = ciphers::TLS13;
+    let [old_aes256, _, old_chacha, _, old_aes128, _] = ciphers::TLS12;
+    let lists = |ciphersuites: &[_]| Profile {
+        ciphersuites: ciphersuites.to_vec(),
+        any_aes: false,
+        ..Profile::default()
+    };
+    let prefers = Profile { prefer_client: true, ..Profile::default() };
+    let chosen = |profile: &Profile, versions: Versions, offered: &[_]| {
+        let offers = ServerProfile {
+            versions,
+            ciphersuites: offered.to_vec(),
+            ciphers: offered.to_vec(),
+            ..trusting(&authority)
+        };
+        let selection = bind(profile, shared(&clock), &[&served]);
+        let (_, accepted) = shake(&selection, &server(&offers, &clock), Some("a.example.com"), 9999).unwrap();
+        accepted.facts.cipher
+    };
+    let code = |suite: rustls::SupportedCipherSuite| u16::from(suite.suite());
+    let usual = Profile::default();
+    for (profile, offered, expected) in [
+        (&usual, [aes256, chacha, aes128], aes256),
+        // Where no list says otherwise.
+        (&usual, [aes128, aes256, chacha], aes128),
+        (&usual, [aes128, chacha, aes256], aes128),
+        (&usual, [aes256, aes128, chacha], aes256),
+        (&lists(&[aes256, aes128]), [aes128, aes256, chacha], aes256),
+        (&lists(&[aes128, aes256]), [aes256, aes128, chacha], aes128),
+        // Whoever prefers ChaCha20 computes without help, whatever the list says.
+        (&usual, [chacha, aes256, aes128], chacha),
+        (&lists(&[aes128, aes256, chacha]), [chacha, aes256, aes128], chacha),
+        (&lists(&[aes128, aes256]), [chacha, aes256, aes128], aes128),
+        (&lists(&[aes128, chacha]), [aes256, chacha, aes128], aes128),
+        (&prefers, [aes128, chacha, aes256], aes128),
+    ] {
+        assert_eq!(
+            chosen(profile, TLS13, &offered),
+            code(expected),
+            "{:?}, {offered:?}",
+            profile.ciphersuites
+        );
+    }
+    for (offered, expected) in [
+        ([old_aes128, old_aes256, old_chacha], old_aes256),
+        ([old_chacha, old_aes128, old_aes256], old_chacha),
+    ] {
+        assert_eq!(chosen(&usual, TLS12, &offered), code(expected), "{offered:?}");
+    }
+}
+
 #[test]
 fn every_suite_and_curve_is_spoken() {
     let (clock, authority) = (clock(), Authority::new("Root"));

@@ -154,8 +154,9 @@ impl Accepting {
                 false => {}
             }
         }
-        let mut config =
-            served.config().map_err(|error| Failure::Protocol(rustls::Error::General(error.to_string())))?;
+        let mut config = served
+            .config(served.context.order(&hello))
+            .map_err(|error| Failure::Protocol(rustls::Error::General(error.to_string())))?;
         if !has_tls13 {
             config = served.config_before_tls13(&config).unwrap_or(config);
         }

@@ -40,6 +40,15 @@ pub const TLS12: [SupportedCipherSuite; 6] = [
 pub const TLS13: [SupportedCipherSuite; 3] =
     [suite::TLS13_AES_256_GCM_SHA384, suite::TLS13_CHACHA20_POLY1305_SHA256, suite::TLS13_AES_128_GCM_SHA256];
 
+/// The number of `TLS_AES_128_GCM_SHA256`.
+pub const AES_128_GCM_SHA256: u16 = 0x1301;
+
+/// The suites of TLS 1.3 with AES in GCM.
+pub const AES_OF_TLS13: [u16; 2] = [AES_128_GCM_SHA256, 0x1302];
+
+/// The suites with ChaCha20-Poly1305 (RFC 7905, RFC 8446), of DHE as well, which is not spoken here.
+pub const CHACHA: [u16; 4] = [0x1303, 0xcca8, 0xcca9, 0xccaa];
+
 /// OpenSSL's name of a suite, as `ssl_fc_cipher` gives it.
 pub fn name(code: u16) -> &'static str {
     match code {

@@ -161,6 +161,7 @@ impl Words {
         }
         if let Some(list) = &self.ciphersuites {
             profile.ciphersuites = tls13_suites(list)?;
+            profile.any_aes = false;
         }
         if let Some(list) = &self.curves {
             profile.groups = curves(list)?;
