@@ -198,6 +198,8 @@ impl Driver {
         opts: &DriverOptions,
     ) -> io::Result<Driver> {
         let only = Only::claim()?;
+        // What woke the thread before is not for this one, which looks at its mailbox before it sleeps for the first time.
+        waker.drain();
         let wake = waker.event.clone();
         let inner = match kind {
             DriverKind::Uring => Inner::Uring(Box::new(uring::Uring::new(opts, wake.as_raw_fd())?)),
@@ -646,6 +648,13 @@ impl RemoteWaker {
         Ok(RemoteWaker { event: Arc::new(eventfd()?) })
     }
 
+    /// Forgets the wake-ups that nobody has seen.
+    fn drain(&self) {
+        let mut count = 0u64;
+        // SAFETY: eight writable bytes. It does not block; where there was no wake-up it fails, which is what is wanted.
+        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+
     /// Wakes the thread: its current or next poll returns at once.
     pub fn wake(&self) {
         let v = 1u64;
@@ -723,4 +732,20 @@ pub(crate) fn try_with<R>(f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
 #[inline]
 pub fn with<R>(f: impl FnOnce(&mut Driver) -> R) -> R {
     try_with(f).expect("no driver is installed on this thread")
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_is_not_woken_for_the_thread_before() {
+        let waker = RemoteWaker::new().unwrap();
+        waker.wake();
+        let mut driver =
+            Driver::woken_by(&waker, DriverKind::Epoll, &DriverOptions::default()).expect("epoll is there");
+        assert_eq!(driver.poll(Wait::Until(0)).unwrap().events, 0);
+        waker.wake();
+        assert_eq!(driver.poll(Wait::Until(0)).unwrap().events, 1);
+    }
 }
