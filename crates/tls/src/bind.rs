@@ -119,8 +119,6 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    const ALL: [Order; 3] = [Order::Listed, Order::ChaCha, Order::Aes128];
-
     fn puts_first(self, suite: &SupportedCipherSuite) -> bool {
         let code = suite.suite().into();
         match self {
@@ -141,10 +139,10 @@ impl Order {
 /// A profile ready to be served with one certificate or another.
 #[derive(Debug)]
 pub struct BindContext {
-    /// What it is served by in each [`Order`]; `None` where that is the first.
-    templates: [Option<Box<ServerConfig>>; 3],
-    prefers_client: bool,
-    any_aes: bool,
+    template: ServerConfig,
+    /// The same in [`Order::ChaCha`] and in [`Order::Aes128`], where that may be a client's and is not the lists' own.
+    chacha: Option<Box<ServerConfig>>,
+    aes128: Option<Box<ServerConfig>>,
     verifier: Arc<ClientVerifier>,
     shared: Shared,
     schemes: Option<Arc<[SignatureScheme]>>,
@@ -161,18 +159,15 @@ impl BindContext {
     pub fn new(profile: &Profile, shared: Shared) -> Result<BindContext, ProfileError> {
         let listed = suites(profile.versions, &profile.ciphers, &profile.ciphersuites)?;
         let verifier = Arc::new(ClientVerifier::new(profile.client.clone()));
-        let mut templates = [const { None }; 3];
-        for (order, template) in Order::ALL.into_iter().zip(&mut templates) {
-            let suites = if order == Order::Listed { Some(listed.clone()) } else { order.apply(&listed) };
-            *template = match suites {
-                Some(suites) => Some(Box::new(template_of(profile, &shared, &verifier, suites)?)),
-                None => None,
-            };
-        }
+        let made = |suites| template_of(profile, &shared, &verifier, suites);
+        let in_order = |order: Order, may_be: bool| {
+            let suites = if may_be { order.apply(&listed) } else { None };
+            suites.map(|suites| made(suites).map(Box::new)).transpose()
+        };
         Ok(BindContext {
-            templates,
-            prefers_client: profile.prefer_client,
-            any_aes: profile.any_aes,
+            chacha: in_order(Order::ChaCha, !profile.prefer_client)?,
+            aes128: in_order(Order::Aes128, !profile.prefer_client && profile.any_aes)?,
+            template: made(listed)?,
             verifier,
             shared,
             schemes: profile.schemes.clone(),
@@ -202,29 +197,34 @@ impl BindContext {
 
     /// Which suites come first for this client.
     pub(crate) fn order(&self, hello: &ClientHello<'_>) -> Order {
-        if self.prefers_client {
-            return Order::Listed;
-        }
         let signals = [FALLBACK_SCSV, RENEGOTIATION_SCSV];
         let mut offered =
             list16(hello.ciphers).filter(|suite| !is_grease(*suite) && !signals.contains(suite)).peekable();
-        let order = match offered.peek() {
-            Some(first) if ciphers::CHACHA.contains(first) => Order::ChaCha,
-            _ if self.any_aes => match offered.find(|suite| ciphers::AES_OF_TLS13.contains(suite)) {
-                Some(ciphers::AES_128_GCM_SHA256) => Order::Aes128,
-                _ => Order::Listed,
-            },
-            _ => Order::Listed,
+        if self.chacha.is_some() && offered.peek().is_some_and(|first| ciphers::CHACHA.contains(first)) {
+            return Order::ChaCha;
+        }
+        let mut of_aes = offered.filter(|suite| ciphers::AES_OF_TLS13.contains(suite));
+        match self.aes128.is_some() && of_aes.next() == Some(ciphers::AES_128_GCM_SHA256) {
+            true => Order::Aes128,
+            false => Order::Listed,
+        }
+    }
+
+    /// What a client with this order is served by, but for the certificate.
+    fn template(&self, order: Order) -> &ServerConfig {
+        let other = match order {
+            Order::Listed => None,
+            Order::ChaCha => self.chacha.as_deref(),
+            Order::Aes128 => self.aes128.as_deref(),
         };
-        if self.templates[order as usize].is_some() { order } else { Order::Listed }
+        other.unwrap_or(&self.template)
     }
 
     /// What rustls needs to serve a certificate under this profile.
     fn config(&self, credential: &Credential, order: Order) -> Result<Arc<ServerConfig>, KeyError> {
         let now = self.shared.clock.now() as i64;
         let certified = credential.certified(self.schemes.as_ref(), now)?;
-        let template = self.templates[order as usize].as_ref().or(self.templates[0].as_ref());
-        let mut config = ServerConfig::clone(template.ok_or(KeyError::Missing)?);
+        let mut config = self.template(order).clone();
         config.cert_resolver = Arc::new(Always(certified));
         let binding = self.binding(credential);
         config.session_storage = Arc::new(BoundCache { cache: self.shared.cache.clone(), binding });
