@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
+use thalweg_runtime::driver::DriverKind;
 
 const REQUEST: &[u8] =
     b"GET /path/to/thing?q=1 HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\
@@ -89,15 +89,8 @@ fn count_with(kind: DriverKind) -> usize {
 
 #[test]
 fn a_request_on_a_kept_connection_allocates_nothing() {
-    #[allow(clippy::type_complexity)] // A table of cases.
-    let drivers: [(&str, fn() -> DriverKind); 2] =
-        [("epoll", || DriverKind::Epoll), ("io_uring", || DriverKind::Uring)];
-    for (name, kind) in drivers {
-        if let Err(error) = Driver::new(kind(), &DriverOptions::default()) {
-            eprintln!("skipped with {name}, which this kernel does not allow: {error}");
-            continue;
-        }
+    support::each_driver(|name, kind| {
         let count = count_with(kind());
         assert_eq!(count, 0, "allocations in 1000 requests with {name}; the first:\n{}", counting::first());
-    }
+    });
 }

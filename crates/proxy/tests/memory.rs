@@ -139,14 +139,7 @@ fn measure(addr: SocketAddr, open: impl Fn(&mut TcpStream, isize)) -> (isize, is
 
 #[test]
 fn a_connection_that_waits_holds_little_and_gives_it_back() {
-    #[allow(clippy::type_complexity)] // A table of cases.
-    let drivers: [(&str, fn() -> DriverKind); 2] =
-        [("epoll", || DriverKind::Epoll), ("io_uring", || DriverKind::Uring)];
-    for (name, kind) in drivers {
-        if let Err(error) = Driver::new(kind(), &DriverOptions::default()) {
-            eprintln!("skipped with {name}, which this kernel does not allow: {error}");
-            continue;
-        }
+    support::each_driver(|name, kind| {
         with_proxy(kind(), |addr| {
             let (bytes, left) = measure(addr, |stream, _| exchange(stream, REQUEST));
             println!("{name}: idle {bytes} bytes, {left} % left after the end");
@@ -185,7 +178,7 @@ fn a_connection_that_waits_holds_little_and_gives_it_back() {
             assert!(bytes <= 17_500, "{name}: {bytes} bytes per connection with many fields of a head");
             assert!(left <= 10, "{name}: {left} % of what heads with many fields took was kept");
         });
-    }
+    });
 }
 
 /// A literal field with a new name, which is not to be kept (RFC 7541 section 6.2.2) or is (section 6.2.1).

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use support::Running;
-use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
+use thalweg_runtime::driver::DriverKind;
 use thalweg_shared::locks;
 
 const TAKEOVERS: usize = 300;
@@ -114,18 +114,11 @@ fn count_with(kind: DriverKind, options: &str) -> (usize, u64) {
 
 #[test]
 fn a_takeover_allocates_nothing_and_takes_no_lock() {
-    #[allow(clippy::type_complexity)] // A table of cases.
-    let drivers: [(&str, fn() -> DriverKind); 2] =
-        [("epoll", || DriverKind::Epoll), ("io_uring", || DriverKind::Uring)];
-    for (name, kind) in drivers {
-        if let Err(error) = Driver::new(kind(), &DriverOptions::default()) {
-            eprintln!("skipped with {name}, which this kernel does not allow: {error}");
-            continue;
-        }
+    support::each_driver(|name, kind| {
         for options in ["", "pool-conn-name str(name)"] {
             let taken = count_with(kind(), options);
             let what = format!("allocations and locks in {TAKEOVERS} takeovers with {name} and '{options}'");
             assert_eq!(taken, (0, 0), "{what}; the first allocation:\n{}", counting::first());
         }
-    }
+    });
 }

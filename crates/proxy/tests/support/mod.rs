@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_config::{Input, LoadOptions};
 use thalweg_proxy::{Instance, ThreadSocket};
+use thalweg_runtime::driver::{Driver, DriverKind, DriverOptions};
 use thalweg_runtime::net::{LetGo, Port};
 use thalweg_runtime::{Config, Handle, Runtime};
 
@@ -21,6 +22,22 @@ pub struct Running {
     pub handle: Handle,
     pub instance: Arc<Instance>,
     thread: JoinHandle<()>,
+}
+
+/// Calls `f` for each I/O driver that this kernel allows, with its name and what asks for it.
+pub fn each_driver(mut f: impl FnMut(&str, fn() -> DriverKind)) {
+    #[allow(clippy::type_complexity)] // A table of cases.
+    let drivers: [(&str, fn() -> DriverKind); 2] =
+        [("epoll", || DriverKind::Epoll), ("io_uring", || DriverKind::Uring)];
+    for (name, kind) in drivers {
+        match Driver::new(kind(), &DriverOptions::default()) {
+            Ok(driver) => {
+                drop(driver);
+                f(name, kind);
+            }
+            Err(error) => eprintln!("skipped with {name}, which this kernel does not allow: {error}"),
+        }
+    }
 }
 
 /// Starts a configuration on as many threads as `settings` say. Each calls `begin` first.
