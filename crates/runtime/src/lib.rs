@@ -56,6 +56,8 @@ mod aside;
 pub mod clock;
 #[cfg(not(loom))]
 pub mod memory;
+#[cfg(not(loom))]
+mod pages;
 pub mod plant;
 #[cfg(not(loom))]
 pub mod pool;

@@ -16,10 +16,10 @@ use crate::driver::RemoteWaker;
 use crate::mailbox::queue::{Node, Pop, Queue};
 use crate::mailbox::sleep::{Bell, Sleep};
 use crate::mailbox::{Header, JOB, LETTER, WAKE, letter};
+use crate::pages::Pages;
 use crate::profile::{Activity, Costs};
 use crate::task::{Reason, TASKS_MAX, THREADS_MAX};
 use crossbeam_utils::CachePadded;
-use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::io;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
@@ -71,7 +71,8 @@ pub(crate) struct Endpoint {
     /// The owner never announces its sleep (it is the only thread of its runtime): the bell is used instead.
     alone: AtomicBool,
     pub(crate) bell: CachePadded<Bell>,
-    remote: Box<[AtomicPtr<RemoteSlot>]>,
+    // 512 kB, of which hardly any are touched.
+    remote: &'static [AtomicPtr<RemoteSlot>],
     epoch: AtomicU32,
     pub(crate) activity: CachePadded<Activity>,
     pub(crate) costs: Costs,
@@ -142,6 +143,14 @@ pub(crate) fn release(slot: u32) {
     }
 }
 
+/// Room for all chunks, of which there is none yet. Endpoints are there for as long as the process.
+fn no_chunks() -> &'static [AtomicPtr<RemoteSlot>] {
+    let pages = Pages::of::<AtomicPtr<RemoteSlot>>(CHUNKS);
+    let start = pages.leak().cast::<AtomicPtr<RemoteSlot>>();
+    // SAFETY: there are as many, they are never freed, and one that is all zeros is a null pointer.
+    unsafe { std::slice::from_raw_parts(start.as_ptr(), CHUNKS) }
+}
+
 impl Endpoint {
     fn new() -> Endpoint {
         Endpoint {
@@ -151,7 +160,7 @@ impl Endpoint {
             open: AtomicBool::new(false),
             alone: AtomicBool::new(false),
             bell: CachePadded::new(Bell::new()),
-            remote: (0..CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            remote: no_chunks(),
             epoch: AtomicU32::new(0),
             activity: CachePadded::new(Activity::default()),
             costs: Costs::default(),
@@ -313,22 +322,33 @@ impl Endpoint {
 
     #[cold]
     fn add_chunk(&self, index: u32) -> *mut RemoteSlot {
-        let layout = Layout::array::<RemoteSlot>(CHUNK).expect("a constant size");
-        // SAFETY: the layout is not zero-sized. Pages no task was woken through stay untouched.
-        let chunk = unsafe { alloc_zeroed(layout) }.cast::<RemoteSlot>();
-        if chunk.is_null() {
-            handle_alloc_error(layout);
-        }
+        // Pages no task was woken through stay untouched.
+        let pages = Pages::of::<RemoteSlot>(CHUNK);
+        let chunk = pages.start().cast::<RemoteSlot>().as_ptr();
         let place = &self.remote[index as usize / CHUNK];
         match place.compare_exchange(ptr::null_mut(), chunk, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => chunk,
-            Err(theirs) => {
-                // SAFETY: allocated above, never published.
-                unsafe { std::alloc::dealloc(chunk.cast(), layout) };
-                theirs
+            Ok(_) => {
+                pages.leak();
+                chunk
             }
+            Err(theirs) => theirs,
         }
     }
 }
 
 const _: () = assert!(WAKE == 0, "zeroed remote slots are wake messages");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_chunks_takes_memory_only_where_it_is_used() {
+        // SAFETY: of this process only: a huge page would be there as a whole.
+        unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+        let endpoint = Endpoint::new();
+        assert_eq!(crate::pages::resident(endpoint.remote), 0);
+        endpoint.remote_slot(0);
+        assert_eq!(crate::pages::resident(endpoint.remote), 1);
+    }
+}
