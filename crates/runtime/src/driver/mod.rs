@@ -12,7 +12,7 @@
 //! | room to send | registered with the poller when there was none for the first time | a poll when there is none |
 //! | accept | `accept4` at once when an event said so | the same, the event from a multishot poll |
 //! | last send | `send` at once, held back until the close that follows | the same |
-//! | close | at once | queued behind what is in flight, and what is in flight is cancelled; the end of a connection is said at once where that is asked for |
+//! | close | at once, or the socket is kept for a connection of its kind (`spare`) | queued behind what is in flight, and what is in flight is cancelled; the end of a connection is said at once where that is asked for; kept likewise |
 //!
 //! A deadline that moves with each round needs no timer of its own for each wait: there is one timer, which stays as it is when
 //! the next wait may last longer ([`Alarm`]). What it costs is a wait that ends for nothing now and then.
@@ -24,6 +24,7 @@
 pub(crate) mod epoll;
 pub mod sim;
 pub(crate) mod socket;
+mod spare;
 mod table;
 pub(crate) mod uring;
 
@@ -32,10 +33,11 @@ use crate::net::datagram::Outbox;
 use crate::net::options::set;
 use crate::net::port::Events;
 use crate::net::syscall;
-use crate::net::{SockAddr, SocketId};
+use crate::net::{ConnectOptions, SockAddr, SocketId};
 use crate::pool::Stock;
 use crate::task::{TaskId, current_task};
 use socket::{Bits, ConnectAddress, Extra, Listening, Op, Socket, SocketRef};
+use spare::Spares;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -161,6 +163,7 @@ pub struct Driver {
     sockets: SocketTable,
     /// Sockets that are open, but for those that listen, which threads share.
     open: usize,
+    spares: Spares,
     /// Datagram sockets with something queued for the end of the round.
     outboxes: Vec<Rc<RefCell<Outbox>>>,
     wake: Arc<OwnedFd>,
@@ -214,6 +217,7 @@ impl Driver {
             inner,
             sockets: SocketTable::new(),
             open: 0,
+            spares: Spares::default(),
             outboxes: Vec::new(),
             wake,
             stats: DriverStats::default(),
@@ -368,8 +372,16 @@ impl Driver {
         s.clear_rx();
         s.bits.set(Bits::CLOSING);
         self.open -= usize::from(!s.bits.has(Bits::LISTENER));
+        if s.bits.has(Bits::LENT) {
+            let spare = self.dissolve(s);
+            let is_kept = spare.is_some();
+            self.spares.give_back(spare);
+            if is_kept {
+                return self.sockets.remove(socket);
+            }
+        }
         // Whoever closes first keeps the port for a minute; a peer that was first has that behind it.
-        if s.bits.has(Bits::ABORTIVE) && !s.bits.has(Bits::ENDED) && !s.bits.has(Bits::ANNOUNCED) {
+        if s.bits.has(Bits::ABORTIVE) && !s.is_announced() {
             match self.simulated() {
                 Some(sim) => sim.set_reset(s),
                 // Without it the connection ends in order, which costs a port.
@@ -382,11 +394,37 @@ impl Driver {
         }
     }
 
+    /// Ends a connection with a reset, for the sake of its socket. `None` where it has to be closed: it is not there yet, or its
+    /// peer was first.
+    fn dissolve(&mut self, s: &mut Socket) -> Option<OwnedFd> {
+        let has_company = s.ops != 0 || s.bits.has(Bits::CONNECTING) || s.bits.has(Bits::SENDING);
+        if has_company || s.is_announced() || !self.spares.has_room() {
+            return None;
+        }
+        each!(self, d => d.unregister(s));
+        syscall::disconnect(s.fd).ok()?;
+        // SAFETY: the record owned it and is removed.
+        Some(unsafe { OwnedFd::from_raw_fd(s.fd) })
+    }
+
+    /// A socket for a connection that is about to be made: see [`Spares::lend`].
+    pub(crate) fn lend(&mut self, address: &SockAddr, opts: &ConnectOptions) -> Option<Option<OwnedFd>> {
+        if self.simulated().is_some() { None } else { self.spares.lend(address, opts) }
+    }
+
+    /// What was lent is not used.
+    pub(crate) fn give_back(&mut self) {
+        self.spares.give_back(None);
+    }
+
     /// Gives the descriptor back without closing it. The caller made sure that nothing is in flight.
     pub(crate) fn release(&mut self, socket: SocketRef) -> OwnedFd {
         // SAFETY: called by the owner, who gives it up.
         let s = unsafe { &mut *socket.as_ptr() };
         debug_assert!(s.ops == 0 && !s.bits.has(Bits::LISTENER));
+        if s.bits.has(Bits::LENT) {
+            self.give_back();
+        }
         if s.bits.has(Bits::NODELAY_DUE) {
             s.set_nodelay();
         }

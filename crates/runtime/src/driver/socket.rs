@@ -109,6 +109,8 @@ bits! {
     OUTPUT_WATCHED = 24;
     /// Closing it ends the connection within the call (io_uring would do so with the next poll).
     PROMPT = 25;
+    /// Its socket may have another connection afterwards (`driver::spare`).
+    LENT = 26;
 }
 
 impl Bits {
@@ -276,6 +278,11 @@ impl Socket {
         let Some(Extra::Listening(listening)) = self.extra.as_deref_mut() else { return false };
         listening.socket = None;
         true
+    }
+
+    /// Whether the peer said that it will send nothing more, as far as events told.
+    pub fn is_announced(&self) -> bool {
+        self.bits.has(Bits::ENDED) || self.bits.has(Bits::ANNOUNCED)
     }
 
     pub(super) fn blank(number: u32) -> Socket {

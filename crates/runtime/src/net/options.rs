@@ -39,7 +39,7 @@ impl std::fmt::Debug for Md5Key {
 }
 
 /// How an outgoing connection is made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectOptions {
     /// Address to connect from; port 0 leaves the port to the kernel, which picks it at connect time so that it
     /// may be shared by connections to different destinations (`IP_BIND_ADDRESS_NO_PORT`).
@@ -85,7 +85,7 @@ pub struct ConnectOptions {
     /// the ports run out.
     pub reset_on_close: bool,
     /// Nothing will be sent or received on it: it is made to see whether it can be. Where that is known at once, events are not
-    /// asked for.
+    /// asked for, and with [`reset_on_close`](Self::reset_on_close) its socket is used for several in turn.
     pub silent: bool,
     /// The connection has ended when it is closed, and not a moment later: for who counts what is open.
     pub prompt_close: bool,

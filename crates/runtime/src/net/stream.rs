@@ -4,8 +4,8 @@ use super::options::{self, ConnectOptions, Keepalive, TcpInfo, set};
 use super::{SockAddr, SocketId, descriptor, syscall};
 use crate::buffer::Buf;
 use crate::clock;
-use crate::driver;
 use crate::driver::socket::{Bits, Errno, Socket, SocketRef};
+use crate::driver::{self, Driver};
 use crate::task::{TaskId, current_task};
 use std::cell::Cell;
 use std::future::Future;
@@ -486,19 +486,24 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     let raw = address.to_raw()?;
     let opened = driver::with(|d| d.simulated().map(|sim| sim.open_stream(address, opts)));
     let simulated = opened.is_some();
-    let fd = match opened {
-        Some(result) => result?,
-        None => {
-            let protocol = if opts.mptcp && !address.is_unix() { libc::IPPROTO_MPTCP } else { 0 };
-            let namespace = opts.namespace.as_ref();
-            let fd = syscall::socket_in(namespace, address.family(), libc::SOCK_STREAM, protocol)?;
-            prepare(fd.as_raw_fd(), address, opts)?;
-            fd
-        }
+    let lent = driver::with(|d| d.lend(address, opts));
+    let is_lent = lent.is_some();
+    let fd = match (opened, lent.flatten()) {
+        (Some(simulated), _) => simulated,
+        (None, Some(spare)) => renew(&spare, opts).map(|()| spare),
+        (None, None) => fresh(address, opts),
     };
-    let stream = driver::with(|d| Ok::<_, io::Error>(Stream::from_socket(d.adopt(fd, Bits(0))?)))?;
-    let mut stream = stream;
+    let adopted = fd.and_then(|fd| driver::with(|d| d.adopt(fd, Bits(0))));
+    let socket = adopted.inspect_err(|_| {
+        if is_lent {
+            driver::with(Driver::give_back);
+        }
+    })?;
+    let mut stream = Stream::from_socket(socket);
     let s = stream.record();
+    if is_lent {
+        s.bits.set(Bits::LENT);
+    }
     if opts.reset_on_close {
         s.bits.set(Bits::ABORTIVE);
     }
@@ -513,6 +518,19 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
         opts.source.is_none() && address.to_std().is_some_and(|address| address.ip().is_loopback());
     driver::with(|d| d.start_connect(s, raw, is_loopback, opts.silent))?;
     Ok(stream)
+}
+
+/// A socket with everything that was asked for.
+fn fresh(address: &SockAddr, opts: &ConnectOptions) -> io::Result<OwnedFd> {
+    let protocol = if opts.mptcp && !address.is_unix() { libc::IPPROTO_MPTCP } else { 0 };
+    let fd = syscall::socket_in(opts.namespace.as_ref(), address.family(), libc::SOCK_STREAM, protocol)?;
+    prepare(fd.as_raw_fd(), address, opts)?;
+    Ok(fd)
+}
+
+/// What a socket that had a connection with the same options has lost with it.
+fn renew(spare: &OwnedFd, opts: &ConnectOptions) -> io::Result<()> {
+    if opts.no_quick_ack { set::quickack(spare.as_raw_fd(), false) } else { Ok(()) }
 }
 
 fn prepare(fd: RawFd, address: &SockAddr, opts: &ConnectOptions) -> io::Result<()> {

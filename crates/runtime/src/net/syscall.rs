@@ -133,6 +133,18 @@ pub(crate) fn connect(fd: RawFd, address: &ConnectAddress) -> Result<usize, i32>
     ))
 }
 
+/// Dissolves a connection, with a reset if it is there: the socket has none then, and may connect anew (connect(2)).
+pub(crate) fn disconnect(fd: RawFd) -> io::Result<()> {
+    let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
+    let length = size_of::<libc::sockaddr>() as libc::socklen_t;
+    // SAFETY: the address is valid for the call.
+    if unsafe { libc::connect(fd, &raw const nowhere, length) } < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
 pub(crate) fn shutdown_write(fd: RawFd) -> io::Result<()> {
     // SAFETY: takes no pointer.
     if unsafe { libc::shutdown(fd, libc::SHUT_WR) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -8,4 +8,5 @@ mod faults;
 mod harness;
 mod listeners;
 mod relays;
+mod spares;
 mod streams;
