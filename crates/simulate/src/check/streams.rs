@@ -14,19 +14,30 @@ pub fn check(plan: &Plan, record: &Record) {
             record.complain(format!("a log line of nobody: {}", line.text));
         }
     }
+    // Where there was no buffer for a head, its line does not know who asked.
+    let may_be = plan.proxy.is_short_of_buffers;
+    let mut nameless: Vec<&LogLine> = lines.iter().filter(|line| may_be && has_no_head(line)).collect();
     for session in &streams.sessions {
         // What one stream's server does to a connection, others on it feel.
         let spoilt =
             streams.servers_framed && streams.sessions.iter().flat_map(|s| &s.streams).any(breaks_all);
         for id in session.first..session.first + session.streams.len() {
             let seen = record.stream(id, |s| s.clone());
-            let of: Vec<&LogLine> = lines.iter().filter(|line| line.id == Some(id)).collect();
+            let mut of: Vec<&LogLine> = lines.iter().filter(|line| line.id == Some(id)).collect();
+            if of.is_empty() && (seen.status, seen.attempts) == (500, 0) && !seen.of_server {
+                of.extend(nameless.pop());
+            }
             if let Some(what) = one(plan, streams, record, id, &seen, &of, spoilt) {
                 let line = of.first().map_or("no line", |line| &line.text);
                 record.complain(format!("request {id}: {what}: {line} {seen:?}"));
             }
         }
     }
+}
+
+/// Whether a line is one of a request for whose head there was no buffer.
+fn has_no_head(line: &LogLine) -> bool {
+    line.frontend == STREAMS_FRONT && line.id.is_none() && line.status == 500 && line.state.starts_with("RR")
 }
 
 /// Whether the server of a stream ends its whole connection.
