@@ -2,45 +2,13 @@
 
 mod support;
 
-use std::net::{SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{SocketAddrV4, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use support::{Io, Setup, each_driver, eventually, reference};
-
-/// A Redis of this test's own, which is ended with it.
-struct Redis(Child);
-
-impl Redis {
-    /// `None` where there is none.
-    fn start(at: SocketAddr) -> Option<Redis> {
-        let (ip, port) = (at.ip().to_string(), at.port().to_string());
-        let words =
-            ["--bind", &ip, "--port", &port, "--save", "", "--appendonly", "no", "--protected-mode", "no"];
-        let started =
-            Command::new("redis-server").args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let Ok(child) = started else {
-            eprintln!("skipped: there is no redis-server here");
-            return None;
-        };
-        eventually("it listens", || TcpStream::connect(at).ok());
-        Some(Redis(child))
-    }
-
-    fn signal(&self, name: &str) {
-        let number = self.0.id().to_string();
-        assert!(Command::new("kill").args([name, &number]).status().is_ok_and(|status| status.success()));
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use support::{Io, Proxy, Setup, each_driver, eventually, reference};
 
 /// A server as it is installed, in a directory of its own, with all processes that it made.
 struct Real {
@@ -116,11 +84,16 @@ fn user(name: &str) -> Option<(u32, u32)> {
     (me.trim() == "0").then(|| Some((number("-u")?, number("-g")?))).flatten()
 }
 
-/// Runs it to its end as this user.
-fn has_run(command: &mut Command, as_user: Option<(u32, u32)>) -> bool {
+/// Has it run as this user.
+fn act_for(command: &mut Command, as_user: Option<(u32, u32)>) {
     if let Some((user, group)) = as_user {
         command.uid(user).gid(group);
     }
+}
+
+/// Runs it to its end as this user.
+fn has_run(command: &mut Command, as_user: Option<(u32, u32)>) -> bool {
+    act_for(command, as_user);
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
@@ -129,6 +102,15 @@ fn own(dir: &Path, as_user: Option<(u32, u32)>) {
     if let Some((user, group)) = as_user {
         std::os::unix::fs::chown(dir, Some(user), Some(group)).unwrap();
     }
+}
+
+fn redis(_: &Path, at: SocketAddrV4) -> Option<Command> {
+    let (ip, port) = (at.ip().to_string(), at.port().to_string());
+    let words =
+        ["--bind", &ip, "--port", &port, "--save", "", "--appendonly", "no", "--protected-mode", "no"];
+    let mut command = Command::new("redis-server");
+    command.args(words);
+    Some(command)
 }
 
 fn mariadb(dir: &Path, at: SocketAddrV4) -> Option<Command> {
@@ -151,9 +133,7 @@ fn mariadb(dir: &Path, at: SocketAddrV4) -> Option<Command> {
     ]);
     command.args([format!("--port={}", at.port()), format!("--bind-address={}", at.ip())]);
     command.arg(format!("--init-file={}", script.display()));
-    if let Some((user, group)) = as_user {
-        command.uid(user).gid(group);
-    }
+    act_for(&mut command, as_user);
     Some(command)
 }
 
@@ -174,9 +154,7 @@ fn postgres(dir: &Path, at: SocketAddrV4) -> Option<Command> {
         .args(["-p", &at.port().to_string(), "-h", &at.ip().to_string(), "-k"])
         .arg(dir);
     command.current_dir(dir);
-    if let Some((user, group)) = as_user {
-        command.uid(user).gid(group);
-    }
+    act_for(&mut command, as_user);
     Some(command)
 }
 
@@ -204,23 +182,30 @@ fn smtp(dir: &Path, at: SocketAddrV4) -> Option<Command> {
     Some(command)
 }
 
+/// A proxy that checks it: this build, or another program.
+fn before(of: &Installed, at: SocketAddrV4, io: Io, program: Option<&Path>) -> Proxy {
+    let text = format!(
+        "global\nstats socket <@dir>/cli level admin\n\
+         defaults\nmode tcp\ntimeout connect 2s\ntimeout client 2s\ntimeout server 2s\ntimeout check 500ms\n\
+         frontend fe\nbind <@fe>\ndefault_backend be\n\
+         backend be\n{}\nserver a {at} check inter 50ms\n",
+        of.check
+    );
+    let setup = Setup::file(&text);
+    match program {
+        Some(program) => setup.program(program).start(io),
+        None => setup.start(io),
+    }
+}
+
 /// One that answers, stalls, answers again, wants a password, and is gone.
 #[test]
 fn a_redis_is_checked() {
     let play = |io: Io, program: Option<&Path>| {
         let at = support::free_port(support::own_ip());
-        let Some(redis) = Redis::start(at.into()) else { return };
-        let text = format!(
-            "global\nstats socket <@dir>/cli level admin\n\
-             defaults\nmode tcp\ntimeout connect 2s\ntimeout client 2s\ntimeout server 2s\ntimeout check 500ms\n\
-             frontend fe\nbind <@fe>\ndefault_backend be\n\
-             backend be\noption redis-check\nserver a {at} check inter 50ms\n"
-        );
-        let setup = Setup::file(&text);
-        let proxy = match program {
-            Some(program) => setup.program(program).start(io),
-            None => setup.start(io),
-        };
+        let of = Installed { name: "redis-server", check: "option redis-check", begin: redis };
+        let Some(redis) = Real::start(&of, at) else { return };
+        let proxy = before(&of, at, io, program);
         let is = |status: &str, info: &str| {
             eventually(status, || {
                 let is = |column: &str| proxy.stat("be,a", column);
@@ -267,18 +252,7 @@ fn is_checked(of: &Installed) {
     let play = |io: Io, program: Option<&Path>| {
         let at = support::free_port(support::own_ip());
         let Some(real) = Real::start(of, at) else { return };
-        let text = format!(
-            "global\nstats socket <@dir>/cli level admin\n\
-             defaults\nmode tcp\ntimeout connect 2s\ntimeout client 2s\ntimeout server 2s\ntimeout check 500ms\n\
-             frontend fe\nbind <@fe>\ndefault_backend be\n\
-             backend be\n{}\nserver a {at} check inter 50ms\n",
-            of.check
-        );
-        let setup = Setup::file(&text);
-        let proxy = match program {
-            Some(program) => setup.program(program).start(io),
-            None => setup.start(io),
-        };
+        let proxy = before(of, at, io, program);
         let is = |status: &str| {
             eventually(status, || {
                 let now = proxy.stat("be,a", "check_status");
