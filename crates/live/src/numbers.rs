@@ -46,11 +46,24 @@ impl FreeNumbers {
 
     /// Nobody uses it any more.
     pub fn give(&self, number: u32) {
+        self.give_row(number..number.saturating_add(1));
+    }
+
+    /// Nobody uses any of them any more.
+    pub fn give_row(&self, row: Range<u32>) {
+        if row.is_empty() {
+            return;
+        }
         let mut again = locked(&self.again);
-        let behind = again.remove(&(number.saturating_add(1))).unwrap_or(0);
-        let before = again.range(..number).next_back().filter(|(first, len)| **first + **len == number);
-        let (first, len) = before.map_or((number, 0), |(first, len)| (*first, *len));
-        again.insert(first, len + 1 + behind);
+        let behind = again.remove(&row.end).unwrap_or(0);
+        let before = again.range(..row.start).next_back().filter(|(first, len)| **first + **len == row.start);
+        let (first, len) = before.map_or((row.start, 0), |(first, len)| (*first, *len));
+        again.insert(first, len + (row.end - row.start) + behind);
+    }
+
+    /// Those that were in use and are not, in rows.
+    pub fn rows(&self) -> Vec<Range<u32>> {
+        locked(&self.again).iter().map(|(first, len)| *first..first.saturating_add(*len)).collect()
     }
 }
 
@@ -95,6 +108,12 @@ mod tests {
         assert_eq!((free.take(), free.take_row(3), free.take(), free.end()), (5, 6..9, 9, 10));
         free.give(7);
         assert_eq!((free.take(), free.take(), free.end()), (7, 10, 11));
+        free.give_row(6..8);
+        free.give(10);
+        free.give_row(8..10);
+        free.give_row(11..11);
+        assert_eq!((free.rows().first(), free.rows().len()), (Some(&(6..11)), 1));
+        assert_eq!((free.take_row(5), free.rows().len()), (6..11, 0));
     }
 
     /// Backends with many servers that come and go, one after the other, take no more numbers than the largest.

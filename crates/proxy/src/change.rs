@@ -39,7 +39,7 @@ pub(crate) struct Changes {
     /// Held by who makes one.
     pub(crate) changing: Mutex<()>,
     /// Places of threads.
-    places: FreeNumbers,
+    pub(crate) places: Arc<FreeNumbers>,
     proxies: FreeNumbers,
     listeners: FreeNumbers,
     /// Numbers that no snapshot has any more, and that threads may still keep something at.
@@ -136,15 +136,10 @@ pub enum Refused {
 }
 
 impl Changes {
-    /// With so many places of threads in use, and numbers of proxies and listeners.
-    pub(crate) fn new(places: usize, proxies: usize, listeners: usize) -> Changes {
+    /// With these places of threads, and so many numbers of proxies and listeners in use.
+    pub(crate) fn new(places: Arc<FreeNumbers>, proxies: usize, listeners: usize) -> Changes {
         let behind = |count| FreeNumbers::from(u32::try_from(count).unwrap_or(u32::MAX));
-        Changes {
-            places: behind(places),
-            proxies: behind(proxies),
-            listeners: behind(listeners),
-            ..Changes::default()
-        }
+        Changes { places, proxies: behind(proxies), listeners: behind(listeners), ..Changes::default() }
     }
 
     pub(crate) fn take_place(&self) -> u32 {
@@ -167,7 +162,7 @@ impl Changes {
     pub(crate) fn give_back(&self, proxies: &[ProxyId], listeners: &[u32], places: Vec<Range<u32>>) {
         proxies.iter().for_each(|proxy| self.proxies.give(proxy.0));
         listeners.iter().for_each(|listener| self.listeners.give(*listener));
-        places.into_iter().flatten().for_each(|place| self.places.give(place));
+        places.into_iter().for_each(|row| self.places.give_row(row));
     }
 
     /// The revision of a server that joins others, or whose line is another one now.
@@ -437,7 +432,7 @@ impl Release {
                 }
                 now.servers.forget_peaks(number.flat as usize);
                 match number.backend.upgrade() {
-                    // The place goes with the number.
+                    // The place goes with the number, as long as the backend is there.
                     Some(backend) if backend.has_own_place(number.server) => {
                         return backend.give_number(number.server);
                     }

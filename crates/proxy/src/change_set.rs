@@ -203,7 +203,7 @@ fn introduce(
     let number = proxy.id.0 as usize;
     live.unpublished[number].store(proxy.unpublished, Ordering::SeqCst);
     live.proxy_since[number].store(since, Ordering::Relaxed);
-    let backend = Arc::new(Backend::new(&proxy, 0, since));
+    let backend = Arc::new(Backend::new(&proxy, 0, &live.changes.places, since));
     config.proxies.push(proxy.into());
     backends.with(number, Some(backend))
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use smallvec::SmallVec;
 use thalweg_config::follow::is_gone;
 use thalweg_config::model::{Bind, Config, Proxy, ProxyId, ServerId, Tune};
-use thalweg_live::{Gone, Growing, Lease};
+use thalweg_live::{FreeNumbers, Gone, Growing, Lease};
 use thalweg_operate::log::LogShared;
 use thalweg_runtime::{Handle, clock};
 use thalweg_sample::vars::{BUDGETS, Scope, VarSet};
@@ -283,22 +283,21 @@ impl Instance {
         (program, hostname): (&str, &str),
         start_wall_us: u64,
     ) -> Arc<Instance> {
-        let mut first_flat = 0u32;
+        let rows = Arc::new(FreeNumbers::from(0));
         let backend = |proxy: &Proxy| {
-            let backend = Arc::new(Backend::new(proxy, first_flat, 0));
-            first_flat += u32::try_from(proxy.servers.len()).unwrap_or(0);
-            Some(backend)
+            let row = rows.take_row(u32::try_from(proxy.servers.len()).unwrap_or(0));
+            Some(Arc::new(Backend::new(proxy, row.start, &rows, 0)))
         };
         let backends = Backends(config.proxies.iter().map(|proxy| &**proxy).map(backend).collect());
         let names = Arc::new(Names::of(&config));
         restore::apply(&config, &backends);
         let trackers = Trackers::new(&config, &backends);
         let peers = crate::peers::Sections::new(&config, &tables);
-        let live =
-            Live::new(&config, first_flat as usize, (trackers, peers), (program, hostname), start_wall_us);
+        let servers = rows.end() as usize;
+        let live = Live::new(&config, rows, (trackers, peers), (program, hostname), start_wall_us);
         let live = Arc::new(live);
         let (listeners, lease) = (places(&config), Lease::new(Arc::downgrade(&live)));
-        let servers = Arc::new(ServerRows::new(first_flat as usize, live.threads.len()));
+        let servers = Arc::new(ServerRows::new(servers, live.threads.len()));
         let instance = Arc::new(Instance {
             servers,
             left_in_rows: 0,
@@ -473,7 +472,7 @@ impl Names {
 impl Live {
     fn new(
         config: &Config,
-        servers: usize,
+        places: Arc<FreeNumbers>,
         (trackers, peers): (Trackers, crate::peers::Sections),
         (program, hostname): (&str, &str),
         start_wall_us: u64,
@@ -532,7 +531,7 @@ impl Live {
             refused: LastRefused::new(proxies),
             warnings: AtomicU64::new(0),
             stream_blocks: AtomicU32::new(0),
-            changes: Changes::new(servers, proxies, count),
+            changes: Changes::new(places, proxies, count),
             current: Mutex::new(None),
             former: Mutex::default(),
         }

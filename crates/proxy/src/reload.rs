@@ -237,8 +237,9 @@ impl Follows {
             server.revision = reserved.base.live.changes.next_revision();
         }
         let first = reserved.places(proxy.servers.len());
-        self.backends
-            .push((proxy.id.0 as usize, Arc::new(Backend::new(proxy, first, reserved.base.generation + 1))));
+        let (places, since) = (&reserved.base.live.changes.places, reserved.base.generation + 1);
+        let backend = Arc::new(Backend::new(proxy, first, places, since));
+        self.backends.push((proxy.id.0 as usize, backend));
         self.added.extend(proxy.servers.iter().map(|server| (proxy.id, server.clone())));
     }
 

@@ -4,14 +4,15 @@ mod support;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use thalweg_balance::ServerIndex;
 use thalweg_config::model::{Proxy, ServerId};
-use thalweg_config::{LoadOptions, new_server};
+use thalweg_config::{After, Input, LoadOptions, load, new_server};
 use thalweg_proxy::change::{add_server, remove_server};
+use thalweg_proxy::reload::{Next, Reserved};
 use thalweg_proxy::worker::{self, Worker};
 use thalweg_runtime::{Config, run_on};
 
@@ -169,5 +170,44 @@ fn what_is_kept_of_servers_goes_with_the_last_who_knows_them() {
     traffic(&running);
     let left = made(&running);
     assert!(left.iter().all(|left| *left < MANY / 2), "memory for {left:?} servers of {MANY} that are gone");
+    running.stop();
+}
+
+/// Another configuration is put in force, with one backend and no other.
+fn reload(running: &Running, backend: &str, servers: usize) {
+    let lines: String = (0..servers).map(|n| format!(" server s{n} 127.0.0.1:1\n")).collect();
+    let text = format!(
+        "defaults\n mode http\n timeout client 9s\n timeout server 9s\n timeout connect 9s\n\
+         frontend fe\n bind 127.0.0.1:80\n default_backend {backend}\nbackend {backend}\n{lines}"
+    );
+    let reserved = Reserved::new(&running.instance.live).expect("it serves");
+    let base = Arc::clone(reserved.base());
+    let after = After { config: &base.config, numbers: &reserved, force: false };
+    let files = vec![Input::Memory { name: "next".into(), text: text.into_bytes() }];
+    let loaded = load(&LoadOptions { files, cpus: 1, after: Some(after), ..LoadOptions::default() });
+    let next = Next::of(reserved, loaded.config.expect("a good file"));
+    assert!(next.put_in_force(&running.handle, vec![Vec::new()]).is_ok());
+}
+
+/// Most servers of a backend go before the backend does: where threads keep what is theirs of them is used again.
+#[test]
+fn places_of_servers_that_went_before_their_backend_are_used_again() {
+    const MANY: usize = 100;
+    let running = start();
+    on(&running, |_, _| drop(STAYS.take()));
+    let mut highest = 0;
+    for turn in 0..40 {
+        let name = ["two", "be"][turn % 2];
+        for servers in [MANY, 1] {
+            reload(&running, name, servers);
+            // Until the threads follow, and forgot what is gone.
+            thread::sleep(Duration::from_millis(20));
+        }
+        if name == "be" {
+            highest = highest
+                .max(on(&running, |worker, backend| worker.backend(backend.id).flat(backend.servers[0].id)));
+        }
+    }
+    assert!(highest <= 10 * MANY, "{highest} places for {MANY} servers");
     running.stop();
 }

@@ -75,9 +75,11 @@ pub struct Common {
     id: model::ProxyId,
     /// Of servers.
     numbers: FreeNumbers,
-    /// Servers of the file, and the flat number of the first of them.
+    /// Servers of the file, and the flat number of the first of them: they have a row of places.
     configured: u32,
     first_flat: u32,
+    /// Where places come from.
+    places: Arc<FreeNumbers>,
     /// Some server has, or had, a limit that depends on how many requests its backend has.
     has_minconn: AtomicBool,
     /// Requests that wait for any server.
@@ -113,6 +115,17 @@ impl Common {
     /// Nobody knows the server of that number any more.
     pub(crate) fn give_number(&self, server: ServerId) {
         self.numbers.give(server.0);
+    }
+}
+
+/// A server's place goes back with the server, if it is there as long as the backend. Those of servers that went before stayed the
+/// backend's.
+impl Drop for Common {
+    fn drop(&mut self) {
+        for row in self.numbers.rows() {
+            let own = row.start.min(self.configured)..row.end.min(self.configured);
+            self.places.give_row(self.first_flat + own.start..self.first_flat + own.end);
+        }
     }
 }
 
@@ -195,8 +208,9 @@ impl Queued {
 }
 
 impl Backend {
-    /// The state of a backend that all snapshots from `since` on have. What threads have of its servers begins at `first_flat`.
-    pub fn new(proxy: &Proxy, first_flat: u32, since: u64) -> Backend {
+    /// The state of a backend that all snapshots from `since` on have. What threads have of its servers begins at `first_flat`, a row
+    /// that was taken of `places`.
+    pub fn new(proxy: &Proxy, first_flat: u32, places: &Arc<FreeNumbers>, since: u64) -> Backend {
         let specs: Vec<ServerSpec> = proxy.servers.iter().map(|server| spec(proxy, server)).collect();
         let settings = settings(proxy);
         let by_load = goes_by_load(proxy);
@@ -206,6 +220,7 @@ impl Backend {
             numbers: FreeNumbers::from(specs.len() as u32),
             configured: specs.len() as u32,
             first_flat,
+            places: Arc::clone(places),
             has_minconn: AtomicBool::new(proxy.servers.iter().any(|s| s.follows_load())),
             queue: Queue::new(),
             queue_max: AtomicU32::new(0),
