@@ -12,6 +12,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
+use std::thread::JoinHandle;
 
 use thalweg_config::model::{Proxy, ProxyId, Server, ServerId, SharedLive};
 use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
@@ -309,26 +310,22 @@ pub(crate) fn settle(live: &Arc<Live>) {
     let options = SpawnOptions { class: Class::Bulk, ..SpawnOptions::default() };
     spawn_with(&SETTLE, options, async move {
         let (mut pause_ms, mut was_large) = (SETTLE_MS, false);
+        // One at a time: it gives way, and on a busy machine dozens of threads would come together.
+        let mut burial: Option<JoinHandle<()>> = None;
         while live.stopping() == Stopping::No {
             timer::sleep(pause_ms).await;
             pause_ms = (pause_ms * 2).min(SETTLE_MAX_MS);
-            for snapshot in live.take_unpinned() {
+            let is_free = burial.as_ref().is_none_or(JoinHandle::is_finished);
+            let unpinned = if is_free { live.take_unpinned() } else { Vec::new() };
+            if !unpinned.is_empty() {
                 (pause_ms, was_large) = (SETTLE_MS, true);
                 let aside = std::thread::Builder::new().name("snapshots".into()).stack_size(BURY_STACK);
                 let live = Arc::downgrade(&live);
                 // Without memory for a thread it is done here.
-                let _ = aside.spawn(move || {
-                    roam();
-                    give_way();
-                    drop(snapshot);
-                    if let Some(now) = live.upgrade().and_then(|live| live.current()) {
-                        now.free_left();
-                    }
-                    give_back_pages();
-                });
+                burial = aside.spawn(move || bury(unpinned, &live)).ok();
             }
             forget_gone(&live);
-            if live.is_settled() {
+            if live.is_settled() && burial.as_ref().is_none_or(JoinHandle::is_finished) {
                 // Of small ones, which nobody takes apart aside. It is a look at the chunks of what changed.
                 if let Some(now) = live.current() {
                     now.free_left();
@@ -350,6 +347,17 @@ pub(crate) fn settle(live: &Arc<Live>) {
             }
         }
     });
+}
+
+/// Takes snapshots apart, and what went with them.
+fn bury(snapshots: Vec<Arc<Instance>>, live: &Weak<Live>) {
+    roam();
+    give_way();
+    drop(snapshots);
+    if let Some(now) = live.upgrade().and_then(|live| live.current()) {
+        now.free_left();
+    }
+    give_back_pages();
 }
 
 impl Live {
