@@ -5,7 +5,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,15 @@ pub fn give_back_what_is_left() {
         IS_ASKED.store(true, Ordering::Release);
         keeper.unpark();
     }
+}
+
+/// Has threads that wait for work give back what others freed of theirs.
+type Asks = Box<dyn Fn() + Send>;
+static ASKS: Mutex<Vec<Asks>> = Mutex::new(Vec::new());
+
+/// Whenever [what is left](give_back_what_is_left) is given back, `ask` is called, to have a thread do the same that waits for work.
+pub fn ask_when_giving_back(ask: impl Fn() + Send + 'static) {
+    ASKS.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(ask));
 }
 
 /// Has a thread of that name do `work`. Until it ended, the calling thread, the first one of the process, gives back what other
@@ -90,6 +99,7 @@ pub fn keep_while<T: Send + 'static>(
         {
             thread::park_timeout(left);
         }
+        ASKS.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|ask| ask());
         give_back_pages();
     }
     worker.join().or_else(|panic| resume_unwind(panic))
@@ -98,13 +108,17 @@ pub fn keep_while<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
 
     #[test]
     fn work_is_done_on_another_thread_and_its_end_is_the_end() {
         let here = thread::current().id();
+        let (ask, asked) = mpsc::channel();
+        ask_when_giving_back(move || _ = ask.send(thread::current().id()));
         let kept = keep_while("works", move || {
             // While it waits for more of this, too.
             give_back_what_is_left();
+            assert_eq!(asked.recv_timeout(Duration::from_secs(20)), Ok(here));
             (thread::current().id() != here, thread::current().name().map(str::to_owned))
         });
         assert_eq!(kept.unwrap(), (true, Some("works".to_owned())));

@@ -2,6 +2,7 @@
 //! The program: reads its command line and does what it says. See [`start`] for the way to a serving process and
 //! [`service`] for how the pieces are put together.
 
+mod aside;
 mod cli;
 mod condition;
 mod data_path;

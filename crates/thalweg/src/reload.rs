@@ -3,9 +3,7 @@
 //! [`thalweg_proxy::reload`].
 
 use std::collections::BTreeSet;
-use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::thread;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc};
 
 use thalweg_cli::{Cli, Reload};
 use thalweg_config::model::{BindAddr, Config, Global};
@@ -15,9 +13,9 @@ use thalweg_proxy::{Instance, Live, Stopping};
 use thalweg_runtime::Handle;
 use thalweg_runtime::topology::roam;
 use thalweg_syntax::RenderOptions;
-use thalweg_sys::memory::{give_back_pages, give_back_what_is_left};
 use thalweg_sys::process::{Limit, file_limit, give_way_a_little, set_file_limit};
 
+use crate::aside::Aside;
 use crate::cli::Options;
 use crate::listen::{self, Backups, CliSocket, Handed};
 use crate::load;
@@ -40,6 +38,11 @@ pub struct Reloader {
     cli: OnceLock<Weak<Cli>>,
     /// Held by the reload that is in progress.
     busy: Mutex<()>,
+    /// Where reloads are made.
+    works: Arc<Aside>,
+    /// Where files are read. It gives way a little to those that serve: it takes long, and holds nothing that they wait for. What
+    /// comes after it does, for a moment, and is not delayed.
+    reads: Arc<Aside>,
 }
 
 /// What came of a reload.
@@ -93,6 +96,11 @@ impl Reloader {
             handle: OnceLock::new(),
             cli: OnceLock::new(),
             busy: Mutex::new(()),
+            works: Aside::new("reload", STACK_SIZE, roam),
+            reads: Aside::new("reload-files", STACK_SIZE, || {
+                roam();
+                give_way_a_little();
+            }),
         })
     }
 
@@ -109,21 +117,17 @@ impl Reloader {
     /// Does it on a thread of its own, which `answer` is called on.
     pub fn start(self: &Arc<Self>, what: Reload, answer: Box<dyn FnOnce(String) + Send>) {
         let reloader = Arc::clone(self);
-        let work = move || {
-            roam();
+        // Without a thread whoever asked hears that nothing is known of it.
+        let _ = self.works.run(move || {
             answer(match what {
                 Reload::Apply { force } => reloader.reload(force).text(),
-                Reload::Compare { files } => reloader.compare(&files).text(),
+                Reload::Compare { files } => reloader.compare(files).text(),
             });
-            give_back_pages();
-            give_back_what_is_left();
-        };
-        // Without a thread whoever asked hears that nothing is known of it.
-        let _ = thread::Builder::new().name("reload".into()).stack_size(STACK_SIZE).spawn(work);
+        });
     }
 
     /// Reads the files again and serves what they say.
-    pub fn reload(&self, force: bool) -> Outcome {
+    pub fn reload(self: &Arc<Self>, force: bool) -> Outcome {
         let Ok(_one) = self.busy.try_lock() else {
             return Outcome::failure("Another reload is in progress: nothing was changed.\n".into());
         };
@@ -139,7 +143,7 @@ impl Reloader {
     }
 
     /// What a reload would do, of these files in place of those of the command line, if there are any.
-    pub fn compare(&self, files: &[String]) -> Outcome {
+    pub fn compare(self: &Arc<Self>, files: Vec<String>) -> Outcome {
         match self.read_aside(files, false) {
             Ok(read) => {
                 let success = read.found.obstacles.is_empty();
@@ -150,23 +154,19 @@ impl Reloader {
         }
     }
 
-    /// Reads on a thread that gives way a little to those that serve: it takes long, and holds nothing that they wait for. What comes
-    /// after it does, for a moment, and is not delayed.
-    fn read_aside(&self, files: &[String], force: bool) -> Result<Read, Outcome> {
-        thread::scope(|scope| {
-            let read = || {
-                give_way_a_little();
-                let read = self.read(files, force);
-                // What reading took, and is not used any more, would stay with this thread's memory.
-                give_back_pages();
-                read
-            };
-            let thread = thread::Builder::new().name("reload-files".into()).stack_size(STACK_SIZE);
-            match thread.spawn_scoped(scope, read) {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                Err(_) => self.read(files, force),
-            }
-        })
+    /// [Reads](Self::read) on a thread of its own, or on this one if there is no memory for one.
+    fn read_aside(self: &Arc<Self>, files: Vec<String>, force: bool) -> Result<Read, Outcome> {
+        let (tell, told) = mpsc::channel();
+        let (reloader, named) = (Arc::clone(self), files.clone());
+        let read = move || _ = tell.send(reloader.read(&named, force));
+        match self.reads.run(read) {
+            Ok(()) => told.recv().unwrap_or_else(|_| {
+                Err(Outcome::failure(
+                    "Reading the files ended in an error of the program: nothing was changed.\n".into(),
+                ))
+            }),
+            Err(_) => self.read(&files, force),
+        }
     }
 
     fn read(&self, files: &[String], force: bool) -> Result<Read, Outcome> {
@@ -202,8 +202,8 @@ impl Reloader {
         Ok(Read { reserved, config, found, said })
     }
 
-    fn try_once(&self, force: bool) -> Result<Outcome, Overtaken> {
-        let Read { reserved, config, found, said } = match self.read_aside(&[], force) {
+    fn try_once(self: &Arc<Self>, force: bool) -> Result<Outcome, Overtaken> {
+        let Read { reserved, config, found, said } = match self.read_aside(Vec::new(), force) {
             Ok(read) => read,
             Err(outcome) => return Ok(outcome),
         };
