@@ -1,6 +1,6 @@
 //! Work on threads that serve nobody.
 
-use std::sync::mpsc::{SendError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::{io, thread};
 
@@ -46,20 +46,17 @@ impl Aside {
     /// Has it done.
     ///
     /// # Errors
-    /// There is no memory for a thread; it is not done.
+    /// There is no thread for it; it is not done.
     pub fn run(self: &Arc<Self>, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let mut job: Job = Box::new(job);
-        if let Some(waiting) = locked(&self.waits).take() {
-            match waiting.send(Told::Do(job)) {
-                Ok(()) => return Ok(()),
-                Err(SendError(Told::Do(unsent))) => job = unsent,
-                Err(SendError(Told::GiveBack)) => unreachable!("it was told something else"),
-            }
+        let waiting = locked(&self.waits).take();
+        if let Some(waiting) = waiting {
+            // A thread that waits does not end by itself.
+            return waiting.send(Told::Do(Box::new(job))).map_err(|_| io::Error::other("the thread ended"));
         }
         let aside = Arc::clone(self);
         let work = move || {
             (aside.begin)();
-            aside.work(job);
+            aside.work(Box::new(job));
         };
         thread::Builder::new().name(self.name.into()).stack_size(self.stack_size).spawn(work).map(drop)
     }
