@@ -17,6 +17,7 @@ use std::task::Poll;
 use thalweg_runtime::buffer::{Buf, default_size};
 use thalweg_runtime::clock;
 use thalweg_runtime::net::Stream;
+use thalweg_runtime::timer;
 use thalweg_sample::facts::TlsFacts;
 use thalweg_shared::AtomicU32;
 use thalweg_tls::Failure;
@@ -31,6 +32,12 @@ const GROWS_AFTER: u64 = 64 * 1024;
 
 /// A connection that was silent for as long begins again with small records: its congestion window has shrunk, too.
 const SHRINKS_AFTER_MS: u64 = 1000;
+
+/// How long a client may say nothing after its handshake before it has its tickets.
+const SILENCE_MS: u64 = 5;
+
+/// Room for an alert, besides what waits to be said first.
+const ALERT_ROOM: usize = 128;
 
 /// The most receives that look whether an idle connection has anything to say but tickets and key updates.
 const LOOKS_MAX: usize = 4;
@@ -106,8 +113,8 @@ pub struct Tls {
     next: Option<Buf>,
     /// Decrypted and not given to the reader.
     opened: Option<Buf>,
-    /// Nothing was decrypted yet. Once something was, it will be answered, and what nobody asked for goes with that.
-    is_unheard: bool,
+    /// When whoever says nothing has what nobody asked for. Once something was decrypted it goes with the answer to that.
+    silence: Silence,
     limits: RecordLimits,
     /// When the peer changed its key.
     key_updates: Window,
@@ -152,7 +159,7 @@ impl Sealing {
             sealed,
             next: None,
             opened: (!self.opened.is_empty()).then(|| Buf::copy_of(&self.opened)),
-            is_unheard: false,
+            silence: Silence::Heard,
             limits: self.limits,
             key_updates: self.key_updates,
             facts: self.facts.map(Rc::new),
@@ -164,6 +171,17 @@ impl Sealing {
             failed: None,
         }
     }
+}
+
+/// Whether the peer said anything yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    /// It did.
+    Heard,
+    /// Not yet, and nobody has waited for it.
+    Fresh,
+    /// Not yet; it has what waits for it at this millisecond.
+    Until(u64),
 }
 
 /// How far our direction's end is.
@@ -201,7 +219,7 @@ impl Tls {
             sealed: some(rest),
             next: None,
             opened: some(early),
-            is_unheard: early.is_empty(),
+            silence: if early.is_empty() { Silence::Fresh } else { Silence::Heard },
             limits,
             key_updates: Window::default(),
             facts: None,
@@ -364,7 +382,7 @@ impl Tls {
             self.answer();
         }
         if end > start {
-            self.is_unheard = false;
+            self.silence = Silence::Heard;
             let rest = &buf[at..];
             // What was good comes first.
             self.failed = failure;
@@ -405,11 +423,22 @@ impl Tls {
         }
     }
 
-    /// Whoever says nothing after the handshake has its tickets at once: it may be waiting for us, and be gone before we have
-    /// anything else to say.
+    /// Whoever says nothing after the handshake has its tickets soon: it may be waiting for us, and be gone before we have
+    /// anything else to say. Not at once, as a request is nearly always right behind the handshake, and a packet of their own
+    /// costs what the symmetric cryptography of a whole connection does not.
     fn answer_silence(&mut self) {
-        if self.is_unheard {
-            self.answer();
+        if self.silence == Silence::Heard || !self.connection.has_reply() {
+            return;
+        }
+        let now = clock::now_ms();
+        match self.silence {
+            Silence::Until(at) if now < at => timer::want(at),
+            Silence::Until(_) => self.answer(),
+            _ => {
+                let at = now + SILENCE_MS;
+                self.silence = Silence::Until(at);
+                timer::want(at);
+            }
         }
     }
 
@@ -467,9 +496,10 @@ impl Tls {
     /// Tells the peer what it did wrong, if that can be done at once.
     fn tell(&mut self, description: u8) {
         if self.end != End::Told && matches!(self.stream.poll_send_ready(), Poll::Ready(Ok(()))) {
-            let mut bytes = [0; 128];
-            if let Ok(written @ 1..) = self.connection.alert(description, &mut bytes) {
-                self.stream.start_send(Buf::copy_of(&bytes[..written]));
+            let mut out = buffer_for(self.connection.reply_length() + ALERT_ROOM);
+            if let Ok(written @ 1..) = self.connection.alert(description, out.unused_mut()) {
+                out.commit(written);
+                self.stream.start_send(out);
             }
         }
     }
@@ -569,10 +599,11 @@ impl Tls {
             return;
         }
         self.end = End::Told;
-        let mut bytes = [0; 128];
+        let mut out = buffer_for(self.connection.reply_length() + ALERT_ROOM);
         let is_unsaid = self.broken || bug("close-unsaid");
-        if let (false, Ok(written @ 1..)) = (is_unsaid, self.connection.close(&mut bytes)) {
-            self.stream.start_send(Buf::copy_of(&bytes[..written]));
+        if let (false, Ok(written @ 1..)) = (is_unsaid, self.connection.close(out.unused_mut())) {
+            out.commit(written);
+            self.stream.start_send(out);
         }
         // Whether the peer is still there to hear of it is not known.
         let _ = self.stream.shutdown_write();

@@ -1,6 +1,7 @@
-//! When clients of TLS 1.3 are sent their tickets: with the first answer, or at once if they ask for nothing.
+//! When clients of TLS 1.3 are sent their tickets: with the first answer, or soon if they ask for nothing.
 
 use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 use super::support::tls::{Authority, client};
 use super::support::{Server, each_driver, eventually, ok};
@@ -40,16 +41,20 @@ fn tickets_go_with_the_first_answer() {
 }
 
 #[test]
-fn who_says_nothing_has_its_tickets_at_once() {
+fn who_says_nothing_has_its_tickets_soon() {
     each_driver(|io| {
         let authority = Authority::new("Root");
         let proxy = front(&authority, "http-request return status 204\n").start(io);
         for versions in [TLS12, TLS13] {
             let context = client(|profile| profile.versions = versions);
-            let mut conn = proxy.connect().encrypt(&context, None);
+            let begun = proxy.connect().encrypt_early(&context, b"");
+            let done = Instant::now();
+            let mut conn = begun.finish();
             if versions == TLS13 {
                 // Otherwise it is a request timeout that comes, much later.
                 eventually("tickets", || (!conn.raw_twin().is_silent()).then_some(()));
+                // Not at once: its request may be right behind.
+                assert!(done.elapsed() >= Duration::from_millis(4), "{:?}", done.elapsed());
             }
             assert_eq!(get(&mut conn, "/").status, 204);
             let mut again = proxy.connect().encrypt(&context, None);
@@ -57,5 +62,24 @@ fn who_says_nothing_has_its_tickets_at_once() {
             assert_eq!(get(&mut again, "/").status, 204);
         }
         proxy.finish(());
+    });
+}
+
+#[test]
+fn an_end_is_announced_although_tickets_wait() {
+    each_driver(|io| {
+        let authority = Authority::new("Root");
+        let back = Server::start(|conn, _| drop(conn));
+        let proxy = front(
+            &authority,
+            &format!("mode tcp\ndefault_backend be\nbackend be\nmode tcp\nserver s {}\n", back.addr),
+        )
+        .start(io);
+        let context = client(|profile| profile.versions = TLS13);
+        let mut conn = proxy.connect().encrypt(&context, None);
+        // An end that is not announced is an error.
+        assert_eq!(conn.try_rest().unwrap(), b"");
+        drop(conn);
+        proxy.finish(back);
     });
 }
