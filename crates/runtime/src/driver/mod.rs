@@ -163,7 +163,8 @@ pub struct Driver {
     sockets: SocketTable,
     /// Sockets that are open, but for those that listen, which threads share.
     open: usize,
-    spares: Spares,
+    /// Of connections on which something is said, and of those on which nothing is.
+    spares: [Spares; 2],
     /// Datagram sockets with something queued for the end of the round.
     outboxes: Vec<Rc<RefCell<Outbox>>>,
     wake: Arc<OwnedFd>,
@@ -217,7 +218,7 @@ impl Driver {
             inner,
             sockets: SocketTable::new(),
             open: 0,
-            spares: Spares::default(),
+            spares: Default::default(),
             outboxes: Vec::new(),
             wake,
             stats: DriverStats::default(),
@@ -375,7 +376,7 @@ impl Driver {
         if s.bits.has(Bits::LENT) {
             let spare = self.dissolve(s);
             let is_kept = spare.is_some();
-            self.spares.give_back(spare);
+            self.give_back(s, spare);
             if is_kept {
                 return self.sockets.remove(socket);
             }
@@ -394,11 +395,12 @@ impl Driver {
         }
     }
 
-    /// Ends a connection with a reset, for the sake of its socket. `None` where it has to be closed: it is not there yet, or its
-    /// peer was first.
+    /// Ends a connection with a reset, for the sake of its socket. `None` where it has to be closed: it is not there yet, its peer
+    /// was first, or it ends in order.
     fn dissolve(&mut self, s: &mut Socket) -> Option<OwnedFd> {
         let has_company = s.ops != 0 || s.bits.has(Bits::CONNECTING) || s.bits.has(Bits::SENDING);
-        if has_company || s.is_announced() || !self.spares.has_room() {
+        let ends_in_order = s.is_announced() || !s.bits.has(Bits::ABORTIVE);
+        if has_company || ends_in_order || !self.keeper(s).has_room() {
             return None;
         }
         each!(self, d => d.unregister(s));
@@ -409,12 +411,34 @@ impl Driver {
 
     /// A socket for a connection that is about to be made: see [`Spares::lend`].
     pub(crate) fn lend(&mut self, address: &SockAddr, opts: &ConnectOptions) -> Option<Option<OwnedFd>> {
-        if self.simulated().is_some() { None } else { self.spares.lend(address, opts) }
+        if self.simulated().is_some() {
+            return None;
+        }
+        self.spares[usize::from(opts.silent)].lend(address, opts)
     }
 
-    /// What was lent is not used.
-    pub(crate) fn give_back(&mut self) {
-        self.spares.give_back(None);
+    /// What was lent for a connection with these options is not used.
+    pub(crate) fn not_used(&mut self, opts: &ConnectOptions) {
+        self.spares[usize::from(opts.silent)].give_back(None);
+    }
+
+    /// A connection whose socket was lent has it no more: see [`Spares::give_back`].
+    fn give_back(&mut self, s: &mut Socket, spare: Option<OwnedFd>) {
+        s.bits.clear(Bits::LENT);
+        self.keeper(s).give_back(spare);
+    }
+
+    fn keeper(&mut self, s: &Socket) -> &mut Spares {
+        &mut self.spares[usize::from(s.bits.has(Bits::SILENT))]
+    }
+
+    /// The socket has other options than it was made with: it will not have another connection.
+    pub(crate) fn set_apart(&mut self, socket: SocketRef) {
+        // SAFETY: called by the owner, who holds no reference to the record.
+        let s = unsafe { &mut *socket.as_ptr() };
+        if s.bits.has(Bits::LENT) {
+            self.give_back(s, None);
+        }
     }
 
     /// Gives the descriptor back without closing it. The caller made sure that nothing is in flight.
@@ -423,7 +447,7 @@ impl Driver {
         let s = unsafe { &mut *socket.as_ptr() };
         debug_assert!(s.ops == 0 && !s.bits.has(Bits::LISTENER));
         if s.bits.has(Bits::LENT) {
-            self.give_back();
+            self.give_back(s, None);
         }
         if s.bits.has(Bits::NODELAY_DUE) {
             s.set_nodelay();

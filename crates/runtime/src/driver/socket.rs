@@ -111,6 +111,8 @@ bits! {
     PROMPT = 25;
     /// Its socket may have another connection afterwards (`driver::spare`).
     LENT = 26;
+    /// Nothing is said on it.
+    SILENT = 27;
 }
 
 impl Bits {

@@ -1,12 +1,13 @@
 //! Sockets whose connections are over, for connections to come.
 //!
-//! A connection that is made only to see whether it can be ([`ConnectOptions::silent`], a health check) and ends with a reset needs
-//! no socket of its own: the kernel dissolves it with a call (connect(2): to an address of the family `AF_UNSPEC`), which sends
-//! the same reset, gives the port back and leaves a socket that may connect anew, with most of its options. That costs less than
-//! two thirds of a socket that is made and closed each time.
+//! A connection that ends with a reset ([`ConnectOptions::reset_on_close`]) needs no socket of its own: the kernel dissolves it with
+//! a call (connect(2): to an address of the family `AF_UNSPEC`), which sends the same reset, drops what was not sent or read, gives
+//! the port back and leaves a socket that may connect anew, with most of its options. That costs less than two thirds of a socket
+//! that is made and closed each time.
 //!
 //! A thread keeps those of one kind, the one that was asked for last while no other was in use: thousands of servers are checked
-//! with the same options.
+//! with the same options. Health checks on which nothing is said ([`ConnectOptions::silent`]) have a keeper of their own, as
+//! connections that are kept and used again are always there.
 
 use std::os::fd::OwnedFd;
 
@@ -37,11 +38,11 @@ pub(super) struct Spares {
 }
 
 impl Spares {
-    /// Whether the socket of a connection may have another one afterwards: nothing is said on it, it ends with a reset, and its
-    /// options neither belong to the address nor to the port.
+    /// Whether the socket of a connection may have another one afterwards: it ends with a reset, and its options neither belong to
+    /// the address nor to the port.
     fn fits(address: &SockAddr, opts: &ConnectOptions) -> bool {
         let is_bound = opts.source.is_some() || opts.md5.is_some();
-        opts.silent && opts.reset_on_close && !address.is_unix() && !(is_bound || opts.mptcp || opts.fastopen)
+        opts.reset_on_close && !address.is_unix() && !(is_bound || opts.mptcp || opts.fastopen)
     }
 
     /// Begins a connection. `Some` where its socket comes [back](Self::give_back), and a spare one for it, if there is one.
@@ -94,7 +95,6 @@ mod tests {
         spares.give_back(None);
 
         let unfit = [
-            ConnectOptions { silent: false, ..silent.clone() },
             ConnectOptions { reset_on_close: false, ..silent.clone() },
             ConnectOptions { mptcp: true, ..silent.clone() },
             ConnectOptions { fastopen: true, ..silent.clone() },

@@ -82,10 +82,10 @@ pub struct ConnectOptions {
     pub notsent_lowat: Option<u32>,
     /// Closing the connection before the peer did resets it. For exchanges that are over when they are closed: one that
     /// ends in order keeps its port for a minute (TIME_WAIT, RFC 9293 section 3.3.2), and with a connection per request
-    /// the ports run out.
+    /// the ports run out. Its socket may be used for several in turn.
     pub reset_on_close: bool,
     /// Nothing will be sent or received on it: it is made to see whether it can be. Where that is known at once, events are not
-    /// asked for, and with [`reset_on_close`](Self::reset_on_close) its socket is used for several in turn.
+    /// asked for.
     pub silent: bool,
     /// The connection has ended when it is closed, and not a moment later: for who counts what is open.
     pub prompt_close: bool,

@@ -4,8 +4,8 @@ use super::options::{self, ConnectOptions, Keepalive, TcpInfo, set};
 use super::{SockAddr, SocketId, descriptor, syscall};
 use crate::buffer::Buf;
 use crate::clock;
+use crate::driver;
 use crate::driver::socket::{Bits, Errno, Socket, SocketRef};
-use crate::driver::{self, Driver};
 use crate::task::{TaskId, current_task};
 use std::cell::Cell;
 use std::future::Future;
@@ -371,7 +371,11 @@ impl Stream {
     }
 
     fn option(&self, f: impl FnOnce(RawFd) -> io::Result<()>) -> io::Result<()> {
-        if driver::with(|d| d.simulated().is_some()) { Ok(()) } else { f(self.as_raw_fd()) }
+        if driver::with(|d| d.simulated().is_some()) {
+            return Ok(());
+        }
+        driver::with(|d| d.set_apart(self.socket));
+        f(self.as_raw_fd())
     }
 
     /// Sends small segments at once, or not.
@@ -496,13 +500,16 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     let adopted = fd.and_then(|fd| driver::with(|d| d.adopt(fd, Bits(0))));
     let socket = adopted.inspect_err(|_| {
         if is_lent {
-            driver::with(Driver::give_back);
+            driver::with(|d| d.not_used(opts));
         }
     })?;
     let mut stream = Stream::from_socket(socket);
     let s = stream.record();
     if is_lent {
         s.bits.set(Bits::LENT);
+    }
+    if opts.silent {
+        s.bits.set(Bits::SILENT);
     }
     if opts.reset_on_close {
         s.bits.set(Bits::ABORTIVE);

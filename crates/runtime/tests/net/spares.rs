@@ -1,13 +1,14 @@
-//! Connections on which nothing is said have one socket in turn, and each ends as it would with one of its own.
+//! Connections that end with a reset have one socket in turn, and each ends as it would with one of its own.
 
 use crate::harness::*;
 use std::collections::HashSet;
 use std::future::Future;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use thalweg_runtime::buffer::Buf;
 use thalweg_runtime::net::{ConnectOptions, SockAddr, Stream};
 
 /// A health check's: nothing is said, and it ends with a reset.
@@ -118,10 +119,63 @@ each_driver!(other_options_have_other_sockets, || async {
     drop(listener);
 });
 
-each_driver!(who_says_something_or_ends_in_order_has_a_socket_of_its_own, || async {
+each_driver!(who_says_something_finds_nothing_of_who_came_before, || async {
+    let is_epoll = thalweg_runtime::driver::with(|d| d.kind_name()) == "epoll";
+    let (listener, address, _) = listener();
+    let talking = ConnectOptions { silent: false, no_quick_ack: true, ..silent() };
+    let mut seen = HashSet::new();
+    // Those on which nothing is said have others.
+    let kept = Stream::connect(&address, &silent()).await.unwrap();
+    drop(listener.accept().unwrap());
+    for turn in 0..5u8 {
+        let mut stream = Stream::connect(&address, &talking).await.unwrap();
+        seen.insert(inode(&stream));
+        assert_ne!(inode(&stream), inode(&kept));
+        let (mut peer, _) = listener.accept().unwrap();
+        // The second send sets an option.
+        for _ in 0..2 {
+            stream.send_ready().await.unwrap();
+            stream.start_send(Buf::copy_of(&[turn; 5]));
+            go_round().await;
+            let mut read = [0; 5];
+            peer.read_exact(&mut read).unwrap();
+            assert_eq!(read, [turn; 5]);
+        }
+        peer.write_all(&[turn; 2000]).unwrap();
+        assert!(stream.recv(10).await.unwrap().iter().all(|byte| *byte == turn), "{turn}");
+        // The rest is not read.
+        peer.write_all(b"unread").unwrap();
+        drop(stream);
+        go_round().await;
+        assert_eq!(peer.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset, "{turn}");
+    }
+    // With io_uring a receive is on its way.
+    assert!(!is_epoll || seen.len() == 1, "{seen:?}");
+});
+
+each_driver!(who_was_changed_or_ends_in_order_has_a_socket_of_its_own, || async {
+    let (listener, address, _) = listener();
+    for change in [
+        (|stream| stream.set_tos(0x20).unwrap()) as fn(&mut Stream),
+        |stream| stream.set_reset_on_close(false),
+        |stream| stream.set_nodelay(false).unwrap(),
+    ] {
+        let mut stream = Stream::connect(&address, &silent()).await.unwrap();
+        change(&mut stream);
+        let changed = inode(&stream);
+        // Kept as it is, so that its inode does not come again by chance.
+        let _held = stream.as_fd().try_clone_to_owned().unwrap();
+        drop(stream);
+        go_round().await;
+        let next = Stream::connect(&address, &silent()).await.unwrap();
+        assert_ne!(inode(&next), changed);
+    }
+    drop(listener);
+});
+
+each_driver!(who_has_a_source_or_ends_in_order_has_a_socket_of_its_own, || async {
     let (_listener, address, _) = listener();
     let others = [
-        ConnectOptions { silent: false, ..silent() },
         ConnectOptions { reset_on_close: false, ..silent() },
         ConnectOptions { source: Some("127.0.0.1:0".parse::<SocketAddr>().unwrap().into()), ..silent() },
     ];
