@@ -648,8 +648,17 @@ impl Driver {
             _ => {
                 // SAFETY: all-zero bytes are valid for these C structures.
                 let mut address: ConnectAddress = unsafe { std::mem::zeroed() };
-                let fd = syscall::accept(s.fd, &mut address)?;
-                Ok((fd, SockAddr::from_raw(&address)))
+                let accepted = syscall::accept(s.fd, &mut address);
+                if accepted.is_err() {
+                    s.bits.clear(Bits::CROWDED);
+                } else if !s.bits.has(Bits::CROWDED) {
+                    // Trying in vain costs ten times what asking does, as the kernel makes a socket first.
+                    match syscall::is_readable(s.fd) {
+                        true => s.bits.set(Bits::CROWDED),
+                        false => s.bits.clear(Bits::READABLE),
+                    }
+                }
+                accepted.map(|fd| (fd, SockAddr::from_raw(&address)))
             }
         }
     }

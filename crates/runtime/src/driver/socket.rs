@@ -113,6 +113,8 @@ bits! {
     LENT = 26;
     /// Nothing is said on it.
     SILENT = 27;
+    /// A listener on which several connections waited at once: the next accepts need not ask whether there is another.
+    CROWDED = 28;
 }
 
 impl Bits {

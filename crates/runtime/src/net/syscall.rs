@@ -124,6 +124,12 @@ pub(crate) fn accept(fd: RawFd, address: &mut ConnectAddress) -> Result<OwnedFd,
     Ok(unsafe { OwnedFd::from_raw_fd(n as RawFd) })
 }
 
+/// Whether something is there to be received, or accepted.
+pub(crate) fn is_readable(fd: RawFd) -> bool {
+    let mut asked = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    retry!(libc::poll(&raw mut asked, 1, 0)) != Ok(0)
+}
+
 pub(crate) fn connect(fd: RawFd, address: &ConnectAddress) -> Result<usize, i32> {
     retry!(libc::syscall(
         libc::SYS_connect,
