@@ -170,6 +170,13 @@ pub(crate) enum LogStyle {
     Tls,
 }
 
+/// Options that the file decided, and not the default of the mode.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Decided {
+    pub abortonclose: bool,
+    pub tcp_smart_accept: bool,
+}
+
 /// A proxy, or a `defaults` section, being read.
 pub(crate) struct Building {
     pub p: Proxy,
@@ -193,8 +200,7 @@ pub(crate) struct Building {
     pub drafts: Option<Box<crate::rules::Drafts>>,
     /// The last statements seen in the order in which they run, to warn about misplaced ones.
     pub order: crate::proxy::Order,
-    /// `abortonclose` was decided by the file, not by the default of the mode.
-    pub abortonclose_set: bool,
+    pub decided: Decided,
     /// The section it inherits rules from.
     pub from: Option<Arc<DefaultsSection>>,
     /// A `defaults` section that holds rules.
@@ -459,7 +465,7 @@ impl Building {
             check: Arc::new(self.check.heir()),
             default_backend: self.default_backend.clone(),
             error_rules: self.error_rules.clone(),
-            abortonclose_set: self.abortonclose_set,
+            decided: self.decided,
             drafts: None,
             order: crate::proxy::Order::default(),
             from: None,

@@ -166,6 +166,11 @@ fn proxy_settings() {
     check("", |p| p.opts.abortonclose);
     check("no option abortonclose", |p| !p.opts.abortonclose);
     check("mode tcp", |p| !p.opts.abortonclose && p.mode == Mode::Tcp);
+    check("", |p| p.opts.tcp_smart_accept);
+    check("no option tcp-smart-accept", |p| !p.opts.tcp_smart_accept);
+    check("no option tcp-smart-accept|default option tcp-smart-accept", |p| p.opts.tcp_smart_accept);
+    check("mode tcp", |p| !p.opts.tcp_smart_accept);
+    check("mode tcp|option tcp-smart-accept", |p| p.opts.tcp_smart_accept);
     check("option tcpka", |p| p.opts.tcpka_cli && p.opts.tcpka_srv);
     check("option redispatch", |p| p.opts.redispatch == Some(-1));
     check("option redispatch 3", |p| p.opts.redispatch == Some(3));

@@ -95,18 +95,20 @@ fn final_name(address: SockAddr) -> SockAddr {
 struct Owner {
     backlog: u32,
     maxconn: u32,
+    /// `option tcp-smart-accept`.
+    no_quick_ack: bool,
 }
 
 /// More clients than this wait for nobody on a CLI socket.
 const CLI_BACKLOG: u32 = 128;
 
 impl Owner {
-    const CLI: Owner = Owner { backlog: CLI_BACKLOG, maxconn: 0 };
+    const CLI: Owner = Owner { backlog: CLI_BACKLOG, maxconn: 0, no_quick_ack: false };
     /// There are as many peers as the configuration has, and few.
     const PEERS: Owner = Owner::CLI;
 
     fn of(proxy: &Proxy) -> Owner {
-        Owner { backlog: proxy.backlog, maxconn: proxy.maxconn }
+        Owner { backlog: proxy.backlog, maxconn: proxy.maxconn, no_quick_ack: proxy.opts.tcp_smart_accept }
     }
 }
 
@@ -303,7 +305,7 @@ pub fn open_log_forwards(config: &Config, handed: &mut Handed) -> Result<OpenLog
     let mut failures = Vec::new();
     for (section, forward) in config.log_forwards.iter().enumerate() {
         let title = format!("log-forward {}", forward.name);
-        let owner = Owner { backlog: forward.backlog, maxconn: forward.maxconn };
+        let owner = Owner { backlog: forward.backlog, maxconn: forward.maxconn, no_quick_ack: false };
         for (at, bind) in forward.binds.iter().enumerate() {
             match open_stream(config, &owner, bind, handed) {
                 Ok(port) => {
@@ -341,7 +343,7 @@ fn open_stream(config: &Config, owner: &Owner, bind: &Bind, handed: &mut Handed)
 /// What this process does to let go of the address of a bind.
 fn let_go_of(config: &Config, owner: &Owner, bind: &Bind) -> LetGo {
     match (&bind.addr, address_of(bind)) {
-        (BindAddr::Tcp(_), _) => LetGo::Unlisten(backlog(config, owner, bind)),
+        (BindAddr::Tcp(_), _) => LetGo::Unlisten(options(config, owner, bind, false).listening()),
         (BindAddr::Abstract(_) | BindAddr::AbstractZ(_), Some(address)) => {
             let options = options(config, owner, bind, false);
             LetGo::Close(Box::new(move || listener::open(&address, &options)))
@@ -422,8 +424,9 @@ fn take_inherited(
     let kind = descriptor::inspect(socket.as_fd())?;
     if matches!(bind.addr, BindAddr::Fd(_)) {
         listener::tune_bound(socket.as_fd(), options, refused)?;
-        if !kind.listening {
-            listener::listen(socket.as_fd(), options.backlog)?;
+        match kind.listening {
+            true => listener::acknowledge(socket.as_fd(), options.listening()),
+            false => listener::listen(socket.as_fd(), options.listening())?,
         }
     }
     Ok(OpenSocket { fd: socket, shared: true })
@@ -460,7 +463,7 @@ fn open_bind(
         .map(|_| match handed.claim(&address, &there) {
             // The process that had it may have let go of it.
             Some(fd) => listener::tune_bound(fd.as_fd(), &options, refused)
-                .and_then(|()| listener::listen(fd.as_fd(), options.backlog))
+                .and_then(|()| listener::listen(fd.as_fd(), options.listening()))
                 .map(|()| OpenSocket { fd, shared: true }),
             None => listener::open_leaving_out(&address, &options, refused)
                 .map(|fd| OpenSocket { fd, shared: false }),
@@ -512,6 +515,7 @@ fn options(config: &Config, owner: &Owner, bind: &Bind, reuseport: bool) -> List
         save_syn: (bind.save_syn != 0).then_some(bind.save_syn),
         congestion: bind.cc.as_deref().map(Into::into),
         user_timeout_ms: given(bind.tcp_ut_ms),
+        no_quick_ack: owner.no_quick_ack,
         receive_buffer: given(config.global.tune.rcvbuf_client),
         send_buffer: given(config.global.tune.sndbuf_client),
         notsent_lowat: given(config.global.tune.notsent_lowat_client),

@@ -2,8 +2,10 @@
 
 mod support;
 
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::linux::net::TcpStreamExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -114,6 +116,75 @@ fn an_inherited_listener_gets_the_options_of_its_bind() {
         child.wait().unwrap();
         assert_eq!(text, "signed", "over {io}");
         assert!(unsigned.is_err(), "over {io}: who has no password is not answered");
+    });
+}
+
+/// Whether a listener with these lines leaves its connections to acknowledge at once.
+fn acknowledges_at_once(io: Io, lines: &str) -> bool {
+    let listener = TcpListener::bind((support::own_ip(), 0)).unwrap();
+    let directory = support::Directory::new();
+    let text = format!(
+        "defaults\ntimeout connect 5s\ntimeout client 5s\ntimeout server 5s\nlisten it\nbind fd@0\n{lines}\n\
+         listen sign\nmode http\nbind unix@sign.sock\n"
+    );
+    std::fs::write(directory.0.join("cfg"), text).unwrap();
+    let mut child = Command::new(program().get_program())
+        .args(["-db", "-f", "cfg"])
+        .current_dir(&directory.0)
+        .env("THALWEG_IO_DRIVER", io)
+        .stdin(Stdio::from(OwnedFd::from(listener.try_clone().unwrap())))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("it listens", || directory.0.join("sign.sock").exists().then_some(()));
+    // The option is the socket's, which this process has, too.
+    let at_once = TcpStream::from(OwnedFd::from(listener)).quickack().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    at_once
+}
+
+#[test]
+fn who_speaks_http_is_acknowledged_with_the_answer() {
+    each_driver(|io| {
+        for (lines, at_once) in [
+            ("mode http", false),
+            ("mode http\nno option tcp-smart-accept", true),
+            ("mode tcp", true),
+            ("mode tcp\noption tcp-smart-accept", false),
+        ] {
+            assert_eq!(acknowledges_at_once(io, lines), at_once, "{lines:?} over {io}");
+        }
+    });
+}
+
+/// Somebody who sends his request in pieces, each when the one before was acknowledged (RFC 896), does not wait for long.
+#[test]
+fn who_waits_for_an_acknowledgement_before_the_rest_has_it() {
+    each_driver(|io| {
+        let server = Server::http(|_| ok("x"));
+        let proxy = Setup::http(&format!("listen fe\nbind <@fe>\nserver s {}\n", server.addr)).start(io);
+        let pieces = [
+            ["GET / HTTP/1.1\r\nHost", ": h\r\n\r\n"],
+            ["POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n", "body"],
+        ];
+        for [first, then] in pieces {
+            // The kernel acknowledges after 40 ms by itself: the best of many times does not depend on how busy the machine is.
+            let best = (0..20).map(|_| {
+                let mut stream = TcpStream::connect(proxy.addr("fe")).unwrap();
+                stream.write_all(first.as_bytes()).unwrap();
+                let began = Instant::now();
+                // Kept back until what was sent before is acknowledged.
+                stream.write_all(then.as_bytes()).unwrap();
+                let mut answer = [0; 12];
+                stream.read_exact(&mut answer).unwrap();
+                assert_eq!(&answer, b"HTTP/1.1 200");
+                began.elapsed()
+            });
+            let best = best.min().unwrap();
+            assert!(best < Duration::from_millis(30), "{first:?}: {best:?} over {io}");
+        }
+        proxy.finish(server);
     });
 }
 

@@ -247,7 +247,11 @@ fn resolve(cx: &mut Cx<'_>, b: &mut Building) {
             Err(e) => cx.diagnostics.push(*e),
         }
     }
-    if !b.abortonclose_set && b.p.mode == Mode::Http {
-        b.p.opts.abortonclose = true;
+    let is_http = b.p.mode == Mode::Http;
+    if !b.decided.abortonclose {
+        b.p.opts.abortonclose |= is_http;
+    }
+    if !b.decided.tcp_smart_accept {
+        b.p.opts.tcp_smart_accept |= is_http;
     }
 }

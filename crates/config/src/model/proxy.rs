@@ -452,6 +452,7 @@ pub struct ProxyOptions {
     pub logasap: bool,
     pub log_separate_errors: bool,
     pub log_health_checks: bool,
+    /// What clients send is acknowledged with what is sent to them. On by default in HTTP frontends.
     pub tcp_smart_accept: bool,
     pub tcp_smart_connect: bool,
     /// Keep-alive probes towards clients (`option clitcpka`, `option tcpka`).

@@ -70,8 +70,10 @@ pub(crate) fn option_line(cx: &mut Cx<'_>, b: &mut Building, line: &Line, how: O
                 return Err(fail(line, 1, format!("unknown option '{name}'; did you mean '{name}' maybe ?")));
             }
             *place(&mut b.p.opts) = how == OptionHow::On;
-            if name == "abortonclose" {
-                b.abortonclose_set = how != OptionHow::Default;
+            match name {
+                "abortonclose" => b.decided.abortonclose = how != OptionHow::Default,
+                "tcp-smart-accept" => b.decided.tcp_smart_accept = how != OptionHow::Default,
+                _ => {}
             }
             Ok(())
         }

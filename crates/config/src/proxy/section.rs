@@ -327,7 +327,7 @@ pub(crate) fn fresh(span: thalweg_syntax::Span) -> Building {
         error_rules: Vec::new(),
         drafts: None,
         order: crate::proxy::Order::default(),
-        abortonclose_set: false,
+        decided: Default::default(),
         from: None,
         has_rules: false,
         bind_seen: false,

@@ -311,6 +311,10 @@ async fn run(
                 Ok(_) => sent?,
             }
         }
+        if heard && !answered && matches!(side, Side::Client(..)) {
+            // Its client may wait for the acknowledgement of what it sent, which listeners of HTTP put off.
+            let _ = stream.set_quickack(true);
+        }
         match timeout_at(deadline, stream.recv(RECV_MAX)).await {
             Err(_elapsed) => return Err(HandshakeError::Timeout),
             Ok(Err(error)) => return Err(HandshakeError::Broken(error)),

@@ -322,9 +322,6 @@ fn global(worker: &Worker) -> &Global {
 fn prepare_socket(fe: &Proxy, mss: i32, client: &Port) {
     let Some(wire) = client.line.wire() else { return };
     // A unix socket has no such options; nothing is lost when they cannot be set.
-    if fe.opts.tcp_smart_accept {
-        let _ = wire.set_quickack(false);
-    }
     if mss < 0 {
         let _ = wire.lower_mss(mss.unsigned_abs());
     }

@@ -146,10 +146,18 @@ pub async fn serve(
     http.enter();
     let received = match http.receive_head(missing) {
         Ok(false) => {
+            if first && waiting.is_none() {
+                http.ask_for_more();
+            }
             *half = Some(http.keep_half(waiting));
             return After::Incomplete;
         }
-        Ok(true) => Ok(()),
+        Ok(true) => {
+            if first && !http.has_all() {
+                http.ask_for_more();
+            }
+            Ok(())
+        }
         Err(stop) => Err(stop),
     };
     live(&mut http, received).await
@@ -320,6 +328,24 @@ impl<'a> Stream<'a> {
         state.facts.timers.idle_us = idle_us;
         state.facts.timers.request_wall_us = request_wall_us;
         (began_ms, complete_by)
+    }
+
+    /// Whether all of the request came with its head.
+    fn has_all(&self) -> bool {
+        let here = self.client.input.as_ref().map_or(0, |input| input.len() as u64);
+        self.client.body.remaining().is_some_and(|left| left <= here)
+    }
+
+    /// More of the first request has to come, and its client may wait for the acknowledgement of what it sent (RFC 896), which
+    /// `option tcp-smart-accept` puts off: it is sent now.
+    #[cold]
+    fn ask_for_more(&self) {
+        if self.frontend().opts.tcp_smart_accept
+            && let Some(wire) = self.client.line.wire()
+        {
+            // A unix socket acknowledges nothing.
+            let _ = wire.set_quickack(true);
+        }
     }
 
     /// Takes out what is to be kept of the head, which is not complete, for the session to do so. `waiting` is since when, and until when, if it was waited

@@ -1,6 +1,6 @@
 //! Listening sockets.
 
-use super::options::{ListenOptions, SAVE_SYN, set};
+use super::options::{ListenOptions, Listening, SAVE_SYN, set};
 use super::port::Events;
 use super::stream::bind;
 use super::{Port, SockAddr, descriptor, syscall};
@@ -348,7 +348,7 @@ pub fn open_leaving_out(
         }
     }
     if !matches!(address, SockAddr::Unix(_)) {
-        listen(socket.as_fd(), opts.backlog)?;
+        listen(socket.as_fd(), opts.listening())?;
     }
     Ok(socket)
 }
@@ -371,13 +371,22 @@ fn buffers(fd: RawFd, opts: &ListenOptions) -> io::Result<()> {
     opts.send_buffer.map_or(Ok(()), |bytes| set::send_buffer(fd, bytes))
 }
 
-/// (Re)starts listening, or changes the backlog.
-pub fn listen(socket: BorrowedFd<'_>, backlog: u32) -> io::Result<()> {
+/// (Re)starts listening, or changes how.
+pub fn listen(socket: BorrowedFd<'_>, how: Listening) -> io::Result<()> {
+    let fd = socket.as_raw_fd();
     // SAFETY: takes no pointer.
-    if unsafe { libc::listen(socket.as_raw_fd(), i32::try_from(backlog).unwrap_or(i32::MAX)) } < 0 {
+    if unsafe { libc::listen(fd, i32::try_from(how.backlog).unwrap_or(i32::MAX)) } < 0 {
         return Err(io::Error::last_os_error());
     }
+    // The kernel forgets this where the socket did not listen.
+    acknowledge(socket, how);
     Ok(())
+}
+
+/// When a listening socket's connections acknowledge what they receive. Who had it before may have had that otherwise.
+pub fn acknowledge(socket: BorrowedFd<'_>, how: Listening) {
+    // Nothing is lost where there is no such option (unix sockets, MPTCP).
+    let _ = set::quickack(socket.as_raw_fd(), !how.no_quick_ack);
 }
 
 fn prepare(
@@ -482,7 +491,7 @@ fn bind_path(socket: BorrowedFd<'_>, path: &Path, opts: &ListenOptions) -> io::R
                 return Err(io::Error::last_os_error());
             }
         }
-        listen(socket, opts.backlog)?;
+        listen(socket, opts.listening())?;
         std::fs::rename(temporary, path)
     })();
     if result.is_err() {

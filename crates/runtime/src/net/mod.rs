@@ -19,7 +19,7 @@ pub use address::SockAddr;
 pub use datagram::{Datagram, DatagramOptions, Received};
 pub use listener::Listener;
 
-pub use options::{ConnectOptions, Keepalive, ListenOptions, Md5Key, TcpInfo};
+pub use options::{ConnectOptions, Keepalive, ListenOptions, Listening, Md5Key, TcpInfo};
 pub use port::{LetGo, Port};
 pub use socket_id::SocketId;
 pub use stream::{Departure, SourceError, Stream};

@@ -163,6 +163,8 @@ pub struct ListenOptions {
     pub send_buffer: Option<u32>,
     /// Bytes not sent yet that the kernel takes at most (`tune.notsent-lowat.client`).
     pub notsent_lowat: Option<u32>,
+    /// What is received is acknowledged with the next data instead of at once (inherited from the listener).
+    pub no_quick_ack: bool,
     /// Accepted connections send small segments at once (inherited from the listener).
     pub nodelay: bool,
     /// Accepted connections probe a silent peer (inherited from the listener).
@@ -175,6 +177,22 @@ pub struct ListenOptions {
     pub gid: Option<u32>,
     /// A socket that keeps message boundaries (`SOCK_SEQPACKET`), unix only.
     pub seqpacket: bool,
+}
+
+/// What a socket forgets when it listens no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// See [`ListenOptions::backlog`].
+    pub backlog: u32,
+    /// See [`ListenOptions::no_quick_ack`].
+    pub no_quick_ack: bool,
+}
+
+impl ListenOptions {
+    /// What of it is set when the socket listens.
+    pub fn listening(&self) -> Listening {
+        Listening { backlog: self.backlog, no_quick_ack: self.no_quick_ack }
+    }
 }
 
 impl Default for ListenOptions {
@@ -199,6 +217,7 @@ impl Default for ListenOptions {
             receive_buffer: None,
             send_buffer: None,
             notsent_lowat: None,
+            no_quick_ack: false,
             nodelay: true,
             keepalive: None,
             mode: None,

@@ -9,7 +9,7 @@
 //! [passes that on](Events::again).
 
 use super::listener::listen;
-use super::{SockAddr, descriptor, syscall};
+use super::{Listening, SockAddr, descriptor, syscall};
 use crate::driver::socket::ConnectAddress;
 use crate::task::{Reason, TaskId};
 use std::collections::VecDeque;
@@ -23,8 +23,8 @@ use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
 pub enum LetGo {
     /// Not at all: the address is not its own to give (an inherited socket), or whoever wants it takes it (a path).
     Keep,
-    /// By ending the listening state: another socket with `SO_REUSEADDR` can listen then. The number is the backlog.
-    Unlisten(u32),
+    /// By ending the listening state: another socket with `SO_REUSEADDR` can listen then.
+    Unlisten(Listening),
     /// By closing the socket; the function opens another one.
     Close(Box<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>),
 }
@@ -212,7 +212,7 @@ impl Port {
             return Ok(());
         }
         match (&self.how, &state.socket) {
-            (LetGo::Unlisten(backlog), Some(shared)) => listen(shared.socket.as_fd(), *backlog)?,
+            (LetGo::Unlisten(how), Some(shared)) => listen(shared.socket.as_fd(), *how)?,
             (LetGo::Close(open), _) => {
                 let socket = open()?;
                 syscall::set_nonblocking(socket.as_raw_fd())?;

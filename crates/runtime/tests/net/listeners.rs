@@ -5,9 +5,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::task::Poll;
 use thalweg_runtime::net::{
-    ConnectOptions, LetGo, ListenOptions, Listener, Md5Key, Port, SockAddr, SourceError, Stream, descriptor,
-    listener,
+    ConnectOptions, LetGo, ListenOptions, Listener, Listening, Md5Key, Port, SockAddr, SourceError, Stream,
+    descriptor, listener,
 };
+
+/// As most listen.
+const LISTENING: Listening = Listening { backlog: 10, no_quick_ack: false };
 
 every_driver!(a_burst_of_connections_is_accepted_one_by_one, || async {
     let mut l = Listener::bind(&any_tcp(), &Default::default()).unwrap();
@@ -69,6 +72,7 @@ each_driver!(listen_options_reach_the_kernel, || async {
         transparent: true,
         interface: Some("lo".into()),
         congestion: Some("reno".into()),
+        no_quick_ack: true,
         ..ListenOptions::default()
     };
     let one = Listener::bind(&any_tcp(), &opts).unwrap();
@@ -80,6 +84,7 @@ each_driver!(listen_options_reach_the_kernel, || async {
         (libc::IPPROTO_TCP, libc::TCP_FASTOPEN, 16),
         (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 777),
         (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+        (libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0),
         (libc::IPPROTO_IP, libc::IP_TOS, 8),
         (libc::SOL_SOCKET, libc::SO_REUSEPORT, 1),
     ] {
@@ -88,6 +93,7 @@ each_driver!(listen_options_reach_the_kernel, || async {
     assert!(int_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) >= 3);
     let v6: SockAddr = "[::1]:0".parse::<std::net::SocketAddr>().unwrap().into();
     let only = Listener::bind(&v6, &ListenOptions { v6only: Some(true), ..Default::default() }).unwrap();
+    assert_eq!(int_option(only.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK), 1);
     assert_eq!(int_option(only.as_raw_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY), 1);
 });
 
@@ -152,7 +158,7 @@ fn connects(address: &SockAddr) -> bool {
 }
 
 each_driver!(a_port_is_let_go_and_taken_back, || async {
-    let opts = ListenOptions::default();
+    let opts = ListenOptions { no_quick_ack: true, ..ListenOptions::default() };
     // A port that is asked for by its number, as one that the kernel chose is not kept. The address is this process's.
     let id = std::process::id();
     let ip = [127, 90, (id >> 8) as u8, id as u8];
@@ -161,7 +167,7 @@ each_driver!(a_port_is_let_go_and_taken_back, || async {
     let address = descriptor::inspect(chosen.as_fd()).unwrap().local;
     drop(chosen);
     let fd = listener::open(&address, &opts).unwrap();
-    let port = Arc::new(Port::new(fd, LetGo::Unlisten(opts.backlog)));
+    let port = Arc::new(Port::new(fd, LetGo::Unlisten(opts.listening())));
     // As two threads would.
     let mut listeners: Vec<Listener> = (0..2).map(|_| Listener::on(port.clone())).collect();
     for _ in 0..3 {
@@ -184,6 +190,8 @@ each_driver!(a_port_is_let_go_and_taken_back, || async {
         port.take_back().unwrap();
         port.take_back().unwrap();
         assert!(connects(&address));
+        let socket = port.socket().unwrap();
+        assert_eq!(int_option(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK), 0);
         let accepted = std::future::poll_fn(|_| {
             let first = listeners.iter_mut().map(Listener::poll_accept).find(Poll::is_ready);
             first.unwrap_or(Poll::Pending)
@@ -200,8 +208,8 @@ each_driver!(connections_that_wait_when_a_port_is_let_go_are_taken_in, || async 
     let opts = ListenOptions::default();
     let reopen = || LetGo::Close(Box::new(|| Err(std::io::ErrorKind::Unsupported.into())));
     let cases = [
-        (any_tcp(), LetGo::Unlisten(opts.backlog), false),
-        (any_tcp(), LetGo::Unlisten(opts.backlog), true),
+        (any_tcp(), LetGo::Unlisten(opts.listening()), false),
+        (any_tcp(), LetGo::Unlisten(opts.listening()), true),
         (name.clone(), reopen(), false),
         (name, reopen(), true),
         (SockAddr::Unix(path.clone().into()), LetGo::Keep, true),
@@ -244,7 +252,7 @@ each_driver!(who_sees_that_a_port_is_retired_sees_who_waits, || async {
     for _ in 0..200 {
         let fd = listener::open(&any_tcp(), &ListenOptions::default()).unwrap();
         let address = descriptor::inspect(fd.as_fd()).unwrap().local;
-        let port = Arc::new(Port::new(fd, LetGo::Unlisten(10)));
+        let port = Arc::new(Port::new(fd, LetGo::Unlisten(LISTENING)));
         let mut listener = Listener::on(port.clone());
         assert!(listener.poll_accept().is_pending());
         let client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
@@ -262,7 +270,7 @@ each_driver!(a_shared_port_that_is_retired_listens_elsewhere, || async {
     let fd = listener::open(&any_tcp(), &ListenOptions::default()).unwrap();
     let address = descriptor::inspect(fd.as_fd()).unwrap().local;
     let other_process = fd.try_clone().unwrap();
-    let port = Port::new(fd, LetGo::Unlisten(10));
+    let port = Port::new(fd, LetGo::Unlisten(LISTENING));
     port.share();
     port.retire();
     assert!(port.socket().is_none() && connects(&address));
@@ -304,7 +312,7 @@ each_driver!(the_task_that_accepts_is_told_what_becomes_of_its_port, || async {
 fn a_port_is_retired_before_anybody_listened_on_it() {
     let socket = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = socket.local_addr().unwrap();
-    let port = Port::new(socket.into(), LetGo::Unlisten(10));
+    let port = Port::new(socket.into(), LetGo::Unlisten(LISTENING));
     let (done, retired) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         port.retire();

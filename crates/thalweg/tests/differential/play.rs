@@ -391,7 +391,8 @@ impl RunningServer {
             Kind::Refuses => RunningServer::Refusing,
             Kind::Silent => {
                 let listener = bound(|| TcpListener::bind(addr));
-                thalweg_runtime::net::listener::listen(std::os::fd::AsFd::as_fd(&listener), 0).unwrap();
+                let full = thalweg_runtime::net::Listening { backlog: 0, no_quick_ack: false };
+                thalweg_runtime::net::listener::listen(std::os::fd::AsFd::as_fd(&listener), full).unwrap();
                 RunningServer::Silent { _waiting: TcpStream::connect(addr).unwrap(), _listener: listener }
             }
             Kind::Plays(scripts) => {

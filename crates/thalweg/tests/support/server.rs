@@ -146,7 +146,8 @@ pub struct Silent {
 impl Silent {
     pub fn start() -> Silent {
         let listener = TcpListener::bind((own_ip(), 0)).unwrap();
-        thalweg_runtime::net::listener::listen(std::os::fd::AsFd::as_fd(&listener), 0).unwrap();
+        let full = thalweg_runtime::net::Listening { backlog: 0, no_quick_ack: false };
+        thalweg_runtime::net::listener::listen(std::os::fd::AsFd::as_fd(&listener), full).unwrap();
         let std::net::SocketAddr::V4(addr) = listener.local_addr().unwrap() else { panic!("not IPv4") };
         let waiting = TcpStream::connect(addr).unwrap();
         Silent { addr, _listener: listener, _waiting: waiting }
