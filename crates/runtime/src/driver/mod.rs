@@ -33,7 +33,7 @@ use crate::net::datagram::Outbox;
 use crate::net::options::set;
 use crate::net::port::Events;
 use crate::net::syscall;
-use crate::net::{ConnectOptions, SockAddr, SocketId};
+use crate::net::{SockAddr, SocketId};
 use crate::pool::Stock;
 use crate::task::{TaskId, current_task};
 use socket::{Bits, ConnectAddress, Extra, Listening, Op, Socket, SocketRef};
@@ -275,6 +275,7 @@ impl Driver {
     pub(crate) fn trim(&mut self) {
         self.sockets.trim();
         ring::trim();
+        self.close_spares();
     }
 
     /// What the records of sockets take.
@@ -373,13 +374,8 @@ impl Driver {
         s.clear_rx();
         s.bits.set(Bits::CLOSING);
         self.open -= usize::from(!s.bits.has(Bits::LISTENER));
-        if s.bits.has(Bits::LENT) {
-            let spare = self.dissolve(s);
-            let is_kept = spare.is_some();
-            self.give_back(s, spare);
-            if is_kept {
-                return self.sockets.remove(socket);
-            }
+        if s.bits.has(Bits::LENT) && self.keeps_socket(s) {
+            return self.sockets.remove(socket);
         }
         // Whoever closes first keeps the port for a minute; a peer that was first has that behind it.
         if s.bits.has(Bits::ABORTIVE) && !s.is_announced() {
@@ -395,50 +391,8 @@ impl Driver {
         }
     }
 
-    /// Ends a connection with a reset, for the sake of its socket. `None` where it has to be closed: it is not there yet, its peer
-    /// was first, or it ends in order.
-    fn dissolve(&mut self, s: &mut Socket) -> Option<OwnedFd> {
-        let has_company = s.ops != 0 || s.bits.has(Bits::CONNECTING) || s.bits.has(Bits::SENDING);
-        let ends_in_order = s.is_announced() || !s.bits.has(Bits::ABORTIVE);
-        if has_company || ends_in_order || !self.keeper(s).has_room() {
-            return None;
-        }
+    fn unregister(&mut self, s: &mut Socket) {
         each!(self, d => d.unregister(s));
-        syscall::disconnect(s.fd).ok()?;
-        // SAFETY: the record owned it and is removed.
-        Some(unsafe { OwnedFd::from_raw_fd(s.fd) })
-    }
-
-    /// A socket for a connection that is about to be made: see [`Spares::lend`].
-    pub(crate) fn lend(&mut self, address: &SockAddr, opts: &ConnectOptions) -> Option<Option<OwnedFd>> {
-        if self.simulated().is_some() {
-            return None;
-        }
-        self.spares[usize::from(opts.silent)].lend(address, opts)
-    }
-
-    /// What was lent for a connection with these options is not used.
-    pub(crate) fn not_used(&mut self, opts: &ConnectOptions) {
-        self.spares[usize::from(opts.silent)].give_back(None);
-    }
-
-    /// A connection whose socket was lent has it no more: see [`Spares::give_back`].
-    fn give_back(&mut self, s: &mut Socket, spare: Option<OwnedFd>) {
-        s.bits.clear(Bits::LENT);
-        self.keeper(s).give_back(spare);
-    }
-
-    fn keeper(&mut self, s: &Socket) -> &mut Spares {
-        &mut self.spares[usize::from(s.bits.has(Bits::SILENT))]
-    }
-
-    /// The socket has other options than it was made with: it will not have another connection.
-    pub(crate) fn set_apart(&mut self, socket: SocketRef) {
-        // SAFETY: called by the owner, who holds no reference to the record.
-        let s = unsafe { &mut *socket.as_ptr() };
-        if s.bits.has(Bits::LENT) {
-            self.give_back(s, None);
-        }
     }
 
     /// Gives the descriptor back without closing it. The caller made sure that nothing is in flight.
@@ -649,8 +603,9 @@ impl Driver {
                 // SAFETY: all-zero bytes are valid for these C structures.
                 let mut address: ConnectAddress = unsafe { std::mem::zeroed() };
                 let accepted = syscall::accept(s.fd, &mut address);
-                if accepted.is_err() {
+                if let Err(errno) = accepted {
                     s.bits.clear(Bits::CROWDED);
+                    self.make_room(errno);
                 } else if !s.bits.has(Bits::CROWDED) {
                     // Trying in vain costs ten times what asking does, as the kernel makes a socket first.
                     match syscall::is_readable(s.fd) {

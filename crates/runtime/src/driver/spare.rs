@@ -6,12 +6,14 @@
 //! that is made and closed each time.
 //!
 //! A thread keeps those of one kind, the one that was asked for last while no other was in use: thousands of servers are checked
-//! with the same options. Health checks on which nothing is said ([`ConnectOptions::silent`]) have a keeper of their own, as
+//! with the same options. What nobody needed for a while is closed, and all of them when descriptors run short. Health checks on which nothing is said ([`ConnectOptions::silent`]) have a keeper of their own, as
 //! connections that are kept and used again are always there.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd, OwnedFd};
 
-use crate::net::{ConnectOptions, SockAddr};
+use super::Driver;
+use super::socket::{Bits, Socket, SocketRef};
+use crate::net::{ConnectOptions, SockAddr, syscall};
 
 /// As many checks begin together at most.
 const KEPT: usize = 16;
@@ -35,6 +37,8 @@ pub(super) struct Spares {
     sockets: Vec<OwnedFd>,
     /// Those of this kind that have a connection.
     lent: usize,
+    /// The fewest that there were since the last [ebb](Self::ebb): nobody needed those.
+    least: usize,
 }
 
 impl Spares {
@@ -54,11 +58,24 @@ impl Spares {
             if self.lent > 0 {
                 return None;
             }
-            self.sockets.clear();
+            self.close();
             self.kind = Some(Kind { family: address.family(), opts: opts.clone() });
         }
         self.lent += 1;
-        Some(self.sockets.pop())
+        let spare = self.sockets.pop();
+        self.least = self.least.min(self.sockets.len());
+        Some(spare)
+    }
+
+    /// Closes those that nobody needed since the last time.
+    fn ebb(&mut self) {
+        self.sockets.drain(..self.least);
+        self.least = self.sockets.len();
+    }
+
+    fn close(&mut self) {
+        self.sockets.clear();
+        self.least = 0;
     }
 
     /// Whether one more will be kept.
@@ -71,6 +88,79 @@ impl Spares {
         debug_assert!(self.lent > 0, "only what was lent comes back");
         self.lent = self.lent.saturating_sub(1);
         self.sockets.extend(socket);
+    }
+}
+
+impl Driver {
+    /// A socket for a connection that is about to be made: see [`Spares::lend`].
+    pub(crate) fn lend(&mut self, address: &SockAddr, opts: &ConnectOptions) -> Option<Option<OwnedFd>> {
+        if self.simulated().is_some() {
+            return None;
+        }
+        self.spares[usize::from(opts.silent)].lend(address, opts)
+    }
+
+    /// What was lent for a connection with these options is not used.
+    pub(crate) fn not_used(&mut self, opts: &ConnectOptions) {
+        self.spares[usize::from(opts.silent)].give_back(None);
+    }
+
+    /// A connection whose socket was lent is to be closed: whether it is over now, and its socket kept.
+    pub(super) fn keeps_socket(&mut self, s: &mut Socket) -> bool {
+        let spare = self.dissolve(s);
+        let is_kept = spare.is_some();
+        self.give_back(s, spare);
+        is_kept
+    }
+
+    /// Ends a connection with a reset, for the sake of its socket. `None` where it has to be closed: it is not there yet, its peer
+    /// was first, or it ends in order.
+    fn dissolve(&mut self, s: &mut Socket) -> Option<OwnedFd> {
+        let has_company = s.ops != 0 || s.bits.has(Bits::CONNECTING) || s.bits.has(Bits::SENDING);
+        let ends_in_order = s.is_announced() || !s.bits.has(Bits::ABORTIVE);
+        if has_company || ends_in_order || !self.keeper(s).has_room() {
+            return None;
+        }
+        self.unregister(s);
+        syscall::disconnect(s.fd).ok()?;
+        // SAFETY: the record owned it and is removed.
+        Some(unsafe { OwnedFd::from_raw_fd(s.fd) })
+    }
+
+    /// A connection whose socket was lent has it no more: see [`Spares::give_back`].
+    pub(super) fn give_back(&mut self, s: &mut Socket, spare: Option<OwnedFd>) {
+        s.bits.clear(Bits::LENT);
+        self.keeper(s).give_back(spare);
+    }
+
+    fn keeper(&mut self, s: &Socket) -> &mut Spares {
+        &mut self.spares[usize::from(s.bits.has(Bits::SILENT))]
+    }
+
+    /// The socket has other options than it was made with: it will not have another connection.
+    pub(crate) fn set_apart(&mut self, socket: SocketRef) {
+        // SAFETY: called by the owner, who holds no reference to the record.
+        let s = unsafe { &mut *socket.as_ptr() };
+        if s.bits.has(Bits::LENT) {
+            self.give_back(s, None);
+        }
+    }
+
+    /// From time to time: closes the sockets that nobody needed since. Health checks come again, and have theirs.
+    pub(crate) fn close_unneeded_spares(&mut self) {
+        self.spares[0].ebb();
+    }
+
+    /// Closes them all, but for those of health checks.
+    pub(super) fn close_spares(&mut self) {
+        self.spares[0].close();
+    }
+
+    /// A descriptor was not to be had: none is kept for connections to come.
+    pub(crate) fn make_room(&mut self, errno: i32) {
+        if matches!(errno, libc::EMFILE | libc::ENFILE) {
+            self.spares.iter_mut().for_each(Spares::close);
+        }
     }
 }
 
@@ -93,6 +183,22 @@ mod tests {
         spares.give_back(None);
         assert!(matches!(spares.lend(&v6, &silent), Some(None)));
         spares.give_back(None);
+
+        // One of two that came back is needed again and again.
+        let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(matches!(spares.lend(&v4, &silent), Some(None)));
+        assert!(matches!(spares.lend(&v4, &silent), Some(None)));
+        spares.give_back(Some(a.into()));
+        spares.give_back(Some(b.into()));
+        let kept = |spares: &mut Spares| {
+            spares.ebb();
+            spares.sockets.len()
+        };
+        assert_eq!(kept(&mut spares), 2, "both were in use since");
+        let needed = spares.lend(&v4, &silent).flatten();
+        spares.give_back(needed);
+        assert_eq!(kept(&mut spares), 1);
+        assert_eq!(kept(&mut spares), 0, "nobody needed the other one either");
 
         let unfit = [
             ConnectOptions { reset_on_close: false, ..silent.clone() },

@@ -495,7 +495,9 @@ fn open(address: &SockAddr, opts: &ConnectOptions) -> io::Result<Stream> {
     let fd = match (opened, lent.flatten()) {
         (Some(simulated), _) => simulated,
         (None, Some(spare)) => renew(&spare, opts).map(|()| spare),
-        (None, None) => fresh(address, opts),
+        (None, None) => fresh(address, opts).inspect_err(|error| {
+            driver::with(|d| d.make_room(error.raw_os_error().unwrap_or(0)));
+        }),
     };
     let adopted = fd.and_then(|fd| driver::with(|d| d.adopt(fd, Bits(0))));
     let socket = adopted.inspect_err(|_| {
