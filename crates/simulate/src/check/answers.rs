@@ -86,13 +86,8 @@ fn unanswered(plan: &Plan, record: &Record, n: usize, client: &ClientRecord) {
     let fine = match line {
         // An idle connection may be closed while a request is on its way: the client may send it again.
         None => !seen && (later && !plan.calm || stormed(record) || plan.soft_stop_ms.is_some()),
-        // A server connection that was kept may end under a request that must not be repeated, with the same meaning. So does the
-        // client's, after the answers before, where the stream is ended with its server.
-        Some(line) => {
-            later
-                && (line.state.starts_with("SH") && !plan.requests[id].is_repeatable()
-                    || line.state.starts_with('D'))
-        }
+        // A server connection that was kept may end under a request that must not be repeated, with the same meaning.
+        Some(line) => line.state.starts_with("SH") && later && !plan.requests[id].is_repeatable(),
     };
     if !fine {
         let line = line.map_or("none", |l| &l.text);
