@@ -288,6 +288,7 @@ async fn run(
     let (mut heard, mut answered) = (false, false);
     let mut next = received;
     loop {
+        let is_first = !heard;
         if let Some(bytes) = next.take() {
             heard = true;
             if let Err(failure) = side.feed(&bytes, &mut out) {
@@ -311,7 +312,7 @@ async fn run(
                 Ok(_) => sent?,
             }
         }
-        if heard && !answered && matches!(side, Side::Client(..)) {
+        if is_first && heard && !answered && matches!(side, Side::Client(..)) {
             // Its client may wait for the acknowledgement of what it sent, which listeners of HTTP put off.
             let _ = stream.set_quickack(true);
         }

@@ -20,8 +20,8 @@ use thalweg_runtime::net::Stream;
 use thalweg_runtime::timer;
 use thalweg_sample::facts::TlsFacts;
 use thalweg_shared::AtomicU32;
-use thalweg_tls::Failure;
 use thalweg_tls::engine::{Connection, Event, FRAGMENT_MAX, RECORD_MAX};
+use thalweg_tls::{Failure, alert};
 
 use crate::instance::Live;
 use crate::plant::bug;
@@ -427,19 +427,17 @@ impl Tls {
     /// anything else to say. Not at once, as a request is nearly always right behind the handshake, and a packet of their own
     /// costs what the symmetric cryptography of a whole connection does not.
     fn answer_silence(&mut self) {
-        if self.silence == Silence::Heard || !self.connection.has_reply() {
+        if !self.connection.has_reply() {
             return;
         }
         let now = clock::now_ms();
-        match self.silence {
-            Silence::Until(at) if now < at => timer::want(at),
-            Silence::Until(_) => self.answer(),
-            _ => {
-                let at = now + SILENCE_MS;
-                self.silence = Silence::Until(at);
-                timer::want(at);
-            }
-        }
+        let at = match self.silence {
+            Silence::Heard => return,
+            Silence::Fresh => now + SILENCE_MS,
+            Silence::Until(at) => at,
+        };
+        self.silence = Silence::Until(at);
+        if now < at { timer::want(at) } else { self.answer() }
     }
 
     /// Whether the client's handshake is not done: what it sent ahead may be what somebody else sends once more.
@@ -496,11 +494,16 @@ impl Tls {
     /// Tells the peer what it did wrong, if that can be done at once.
     fn tell(&mut self, description: u8) {
         if self.end != End::Told && matches!(self.stream.poll_send_ready(), Poll::Ready(Ok(()))) {
-            let mut out = buffer_for(self.connection.reply_length() + ALERT_ROOM);
-            if let Ok(written @ 1..) = self.connection.alert(description, out.unused_mut()) {
-                out.commit(written);
-                self.stream.start_send(out);
-            }
+            self.say(description);
+        }
+    }
+
+    /// Sends an alert, behind what waits to be said first.
+    fn say(&mut self, description: u8) {
+        let mut out = buffer_for(self.connection.reply_length() + ALERT_ROOM);
+        if let Ok(written @ 1..) = self.connection.alert(description, out.unused_mut()) {
+            out.commit(written);
+            self.stream.start_send(out);
         }
     }
 
@@ -599,11 +602,8 @@ impl Tls {
             return;
         }
         self.end = End::Told;
-        let mut out = buffer_for(self.connection.reply_length() + ALERT_ROOM);
-        let is_unsaid = self.broken || bug("close-unsaid");
-        if let (false, Ok(written @ 1..)) = (is_unsaid, self.connection.close(out.unused_mut())) {
-            out.commit(written);
-            self.stream.start_send(out);
+        if !self.broken && !bug("close-unsaid") {
+            self.say(alert::CLOSE_NOTIFY);
         }
         // Whether the peer is still there to hear of it is not known.
         let _ = self.stream.shutdown_write();

@@ -371,11 +371,11 @@ impl Stream {
     }
 
     fn option(&self, f: impl FnOnce(RawFd) -> io::Result<()>) -> io::Result<()> {
-        if driver::with(|d| d.simulated().is_some()) {
-            return Ok(());
-        }
-        driver::with(|d| d.set_apart(self.socket));
-        f(self.as_raw_fd())
+        let is_simulated = driver::with(|d| {
+            d.set_apart(self.socket);
+            d.simulated().is_some()
+        });
+        if is_simulated { Ok(()) } else { f(self.as_raw_fd()) }
     }
 
     /// Sends small segments at once, or not.
