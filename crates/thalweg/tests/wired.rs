@@ -323,6 +323,43 @@ fn requests_end_with_their_server_in_every_phase() {
     });
 }
 
+/// Also behind an answer that its client has not taken yet: the 500 waits for that, and does not end with the server that it tells of.
+#[test]
+fn a_stream_that_ends_with_its_server_is_told_behind_answers_that_wait_for_their_reader() {
+    each_driver(|io| {
+        let server = Server::start(|mut conn, _| {
+            conn.head();
+            conn.ended();
+        });
+        let text = format!(
+            "frontend fe\nbind <@fe>\nhttp-request return status 200 content-type text/plain file <@dir>/here if {{ path /here }}\n\
+             default_backend be\nbackend be\nserver s {} on-marked-down shutdown-sessions\n",
+            server.addr
+        );
+        let setup = Setup::http(&text).global("stats socket <@dir>/cli level admin\ntune.sndbuf.client 4608");
+        let proxy = setup.file_beside("here", "x".repeat(8000)).start(io);
+        // Between those of whom all is in the kernel's buffers, and those whose last request waits, is one that has an answer leaving.
+        let mut conns: Vec<_> = (1..=40).map(|here| (here, proxy.connect())).collect();
+        for (here, conn) in &mut conns {
+            conn.send(format!("{}{GET}", "GET /here HTTP/1.1\r\nHost: h\r\n\r\n".repeat(*here)));
+        }
+        let mut last = (0, 0);
+        support::eventually("all came as far as they can", || {
+            let came = server.accepted();
+            last = if came == last.0 { (came, last.1 + 1) } else { (came, 0) };
+            (came > 0 && last.1 == 100).then_some(())
+        });
+        tell(&proxy, "set server be/s state maint");
+        for (here, conn) in &mut conns {
+            for _ in 0..*here {
+                assert_eq!(conn.response().status, 200, "{here} with {io}");
+            }
+            let last = conn.response().status;
+            assert!(matches!(last, 500 | 503), "{last} behind {here} with {io}");
+        }
+    });
+}
+
 #[test]
 fn sessions_of_backup_servers_end_when_a_server_comes_back() {
     each_driver(|io| {

@@ -342,12 +342,15 @@ async fn exchange_bodies(
     down: &mut Pump,
     waits: &mut Waits,
 ) -> Result<(), Cause> {
+    // An answer of this process does not end with a server; it may be made because of such an end.
+    let is_ours = matches!(from.line, Line::Local(_));
     let shut = shut_check(stream.worker, stream.state);
+    let entry = &stream.state.entry;
     // Whatever the request was to become, it is a message that was answered.
     up.end_message(true);
     let mut both = Both {
         // No server is kept busy by an answer of this process.
-        abort: stream.backend().opts.abortonclose && !matches!(from.line, Line::Local(_)),
+        abort: stream.backend().opts.abortonclose && !is_ours,
         like_tunnel: from.body.is_until_close() && !from.line.is_framed(),
         up_done: up.is_done(stream.client),
         down_done: down.is_done(from),
@@ -357,7 +360,7 @@ async fn exchange_bodies(
         down,
         waits,
     };
-    std::future::poll_fn(|_| match shut() {
+    std::future::poll_fn(|_| match if is_ours { entry.is_killed() } else { shut() } {
         true => Poll::Ready(Err(Cause::ServerWentDownInBody)),
         false => both.poll(),
     })
