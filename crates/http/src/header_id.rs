@@ -224,7 +224,7 @@ impl HeaderId {
         let ends = Ends::of(name);
         let known = Known::at(ends, name);
         let is = known.len == name.len() && ends.are(known.ends, known.case_bits);
-        if is && (name.len() <= Ends::ALL || name.eq_ignore_ascii_case(known.id.name().as_bytes())) {
+        if is && (name.len() <= Ends::ALL || is_long(name, known.id)) {
             return known.id;
         }
         Self::Other
@@ -236,7 +236,7 @@ impl HeaderId {
         let known = &KNOWN[self as usize];
         match known.len <= Ends::ALL && known.len == name.len() {
             true => known.ends.write(name),
-            false => name.make_ascii_lowercase(),
+            false => lower_unknown(name),
         }
     }
 
@@ -260,6 +260,20 @@ impl Known {
     fn at(ends: Ends, name: &[u8]) -> &'static Known {
         &KNOWN[usize::from(SLOTS[slot(ends, name.len())])]
     }
+}
+
+// What few names need is not inlined: the loops over a head's names have no registers to spare for it.
+
+/// Whether `name` is the whole of a long name, whatever its case.
+#[inline(never)]
+fn is_long(name: &[u8], id: HeaderId) -> bool {
+    name.eq_ignore_ascii_case(id.name().as_bytes())
+}
+
+/// Puts a long name, or one of no id, in lower case.
+#[inline(never)]
+fn lower_unknown(name: &mut [u8]) {
+    name.make_ascii_lowercase();
 }
 
 /// Some of the well-known names.

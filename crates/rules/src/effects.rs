@@ -89,6 +89,7 @@ impl Effects {
     }
 
     /// Forgets everything but the memory, for the next stream.
+    #[inline]
     pub fn reset(&mut self) {
         self.overrides = Overrides::default();
         self.failed_rewrites = 0;

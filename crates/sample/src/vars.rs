@@ -229,6 +229,7 @@ pub enum VarValue {
 
 impl VarValue {
     /// Copies a value whose textual bytes are `text`.
+    #[inline]
     pub fn from_value(value: Value, text: &[u8]) -> VarValue {
         match value {
             Value::Bool(b) => VarValue::Bool(b),

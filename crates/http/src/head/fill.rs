@@ -41,10 +41,10 @@ impl Head {
         let mut live = 0;
         for (place, field) in self.fields.iter_mut().enumerate() {
             let Some(name) = self.store.get_mut(field.name.range()) else { continue };
-            if field.id == HeaderId::Other {
-                field.id = HeaderId::from_name(name);
+            match field.id {
+                HeaderId::Other => field.id = settle_other(name),
+                id => id.lower(name),
             }
-            field.id.lower(name);
             live += field.name.len as usize + field.value.len as usize + 4;
             self.index.note(field.id, place);
         }
@@ -189,4 +189,13 @@ impl Head {
         self.start[1] = Span::new(start, self.store.len());
         self.line = Span::default();
     }
+}
+
+/// Puts a name whose id is not known in lower case, and resolves it. Not inlined: few names need it, and the loop over them has no
+/// registers to spare.
+#[inline(never)]
+fn settle_other(name: &mut [u8]) -> HeaderId {
+    let id = HeaderId::from_name(name);
+    id.lower(name);
+    id
 }

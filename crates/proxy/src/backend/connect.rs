@@ -88,6 +88,7 @@ impl ServerConn {
 
     /// Whether it carries many requests at once, and is not for others (`http-reuse never`). It is a place for another
     /// request then.
+    #[inline]
     pub fn is_own_of_session(&mut self, proxy: &Proxy) -> bool {
         let own = proxy.http_reuse == Reuse::Never;
         let place = match &self.port.line {

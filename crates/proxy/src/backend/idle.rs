@@ -17,6 +17,7 @@ use crate::counters::{Counters, OfServer};
 use crate::worker::{Thread, Worker};
 
 /// Keeps a connection that ended its request on a message boundary for the next one, or closes it.
+#[inline]
 pub fn give_back(
     worker: &Worker,
     (proxy, server): (&Proxy, &Server),

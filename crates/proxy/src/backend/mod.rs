@@ -511,6 +511,7 @@ impl Backend {
     }
 
     /// Takes a slot on a server if it has one free and nobody waits for it.
+    #[inline]
     pub fn try_start(&self, server: ServerIndex) -> Option<Slot> {
         if !self.counts() {
             return Some(Slot { server, counted: false });

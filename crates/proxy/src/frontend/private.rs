@@ -67,6 +67,7 @@ impl ClientSession {
 
     /// The connection this session kept for itself, if it goes to this server, whose address changed `moves` times, and the
     /// server kept it, too.
+    #[inline]
     pub fn take_private(
         &self,
         backend: ProxyId,
@@ -114,6 +115,7 @@ impl ClientSession {
 
     /// Keeps a server connection for the next request: for all, or for this session only under `http-reuse never` and
     /// when it is the client's own by its authentication. `keeper` is the task of the client's connection.
+    #[inline]
     pub fn keep(
         &self,
         worker: &Worker,

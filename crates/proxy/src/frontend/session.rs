@@ -530,6 +530,7 @@ impl Stay {
     }
 
     /// The wait for a request begins, unless one has begun already.
+    #[inline]
     fn begin_wait(&mut self, own: &Thread) {
         if self.half.is_none() {
             // A client that never said anything must keep within both limits.
@@ -546,6 +547,7 @@ impl Stay {
 
     /// Waits for the first byte of a request, or for more of its head. Ready when something came, or with the reason why
     /// nothing will.
+    #[inline]
     fn poll_request(&mut self, own: &Thread) -> Poll<Option<NoRequest>> {
         let Stay { client, session, half, wait, .. } = self;
         if half.is_none() && client.has_input() {

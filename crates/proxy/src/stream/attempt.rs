@@ -235,6 +235,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// The stream leaves its connection, which may be [kept](ServerConn::keep).
+    #[inline]
     pub fn leave(&mut self, stream: &mut Stream<'a>, server: &'a Server) {
         if let Some(conn) = self.conn.take_if(|conn| conn.is_own_of_session(self.be) || conn.keep) {
             let of_server = self.of_server(stream.worker, server);

@@ -6,6 +6,7 @@ use thalweg_http::{Head, HeaderId};
 use super::Stream;
 
 /// Keeps what logs and rules want of the request.
+#[inline]
 pub fn of_request(http: &mut Stream<'_>, fe: &Proxy) {
     let n = fe.request_captures.len();
     if n > 0 {
@@ -25,6 +26,7 @@ pub fn of_request(http: &mut Stream<'_>, fe: &Proxy) {
 }
 
 /// Keeps what logs and rules want of the response.
+#[inline]
 pub fn of_response(http: &mut Stream<'_>) {
     let fe = http.frontend();
     for (i, capture) in fe.response_captures.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {

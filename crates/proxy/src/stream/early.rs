@@ -60,6 +60,7 @@ pub async fn wait_for_handshake<'a>(stream: &mut Stream<'a>) -> Result<(), Stop<
 }
 
 /// Tells the server that the request may be one that somebody else sends once more (RFC 8470 section 5.1).
+#[inline]
 pub fn mark(stream: &mut Stream<'_>) -> bool {
     look_again(stream);
     let is_marked = stream.state.request.has(HeaderId::EarlyData);

@@ -256,6 +256,7 @@ struct Replay {
 }
 
 impl Replay {
+    #[inline]
     fn prepare(http: &mut Stream<'_>, be: &Proxy, conn: &ServerConn) -> Replay {
         http.client.fetch_first();
         if http.client.body.is_ended() {

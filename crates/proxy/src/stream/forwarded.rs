@@ -13,6 +13,7 @@ use super::Stream;
 use crate::backend::introduction::{self, HeaderField};
 
 /// Adds what the options of frontend and backend ask for. False when the head has no room left.
+#[inline]
 pub fn apply(http: &mut Stream<'_>, fe: &Proxy, be: &Proxy) -> bool {
     let adds = |proxy: &Proxy| proxy.forwardfor.is_some() || proxy.originalto.is_some();
     if !adds(fe) && !adds(be) && be.forwarded.is_none() {

@@ -48,6 +48,7 @@ const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Whether the client of an extended CONNECT would take a response for the agreement that it is not: any success is one to it
 /// (RFC 8441 section 5), and a WebSocket's key, from which it could tell, it has not.
+#[inline]
 pub fn misleads(http: &Stream<'_>) -> bool {
     let (request, response) = (&http.state.request, &http.state.response);
     let framing = http.state.request_framing;

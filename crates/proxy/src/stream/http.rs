@@ -454,6 +454,7 @@ impl<'a> Stream<'a> {
 
     /// Reads the head of the request, as far as it was received, and judges it. False when more of it has to come, which
     /// it does not when something is `missing`.
+    #[inline]
     fn receive_head(&mut self, missing: Option<NoRequest>) -> Result<bool, Stop<'a>> {
         let fe = self.frontend();
         let options = self.request_options(fe);
@@ -572,6 +573,7 @@ impl<'a> Stream<'a> {
     }
 
     /// `monitor-uri` and `monitor fail`.
+    #[inline]
     fn monitor(&mut self, fe: &'a Proxy) -> Option<Answer<'a>> {
         let uri = fe.monitor_uri.as_deref()?;
         let target = self.state.request.target();
@@ -659,6 +661,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The header edits that options ask for, once all rules have run.
+    #[inline]
     fn prepare_forwarding(&mut self, fe: &'a Proxy, be: &'a Proxy) -> Result<(), Stop<'a>> {
         let mut ok = true;
         if fe.unique_id_format.is_some() || self.state.facts.unique_id.is_some() {
@@ -677,6 +680,7 @@ impl<'a> Stream<'a> {
     }
 
     /// `use_backend` and `default_backend`, unless the stream has got to a backend before it became one of HTTP.
+    #[inline]
     fn choose_backend(&mut self, fe: &'a Proxy) -> Result<&'a Proxy, Stop<'a>> {
         let chosen = self.state.upgraded.as_ref().and_then(|before| before.backend);
         let Some(be) = chosen.map(|id| self.worker.proxy(id)).or_else(|| route::backend(self, fe)) else {

@@ -116,6 +116,7 @@ fn insists(stream: &Stream<'_>, be: &Proxy) -> bool {
 }
 
 /// `use-server`. A server that is down is not insisted on, unless that is asked for.
+#[inline]
 fn use_server(stream: &mut Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
     let watched = !be.use_server.is_empty() && is_watched(stream);
     for rule in &be.use_server {
@@ -157,6 +158,7 @@ fn rdp_server(stream: &Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
 /// The server this session stays with: the one it has a connection of its own to, because it authenticates on that or
 /// with `option prefer-last-server`, as long as no more than `max-keep-alive-queue` requests wait for it. A hash
 /// decides for itself.
+#[inline]
 fn last_server(stream: &Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
     // Who authenticates a connection needs that connection again.
     let id = stream.session.last_private_server(be.id, !be.opts.prefer_last_server)?;
@@ -166,6 +168,7 @@ fn last_server(stream: &Stream<'_>, be: &Proxy) -> Option<ServerIndex> {
 }
 
 /// The number that a hashing algorithm derives from the stream.
+#[inline]
 fn balance_key(stream: &mut Stream<'_>, be: &Proxy) -> Option<u32> {
     let key = match &be.balance.algo {
         BalanceAlgo::Servers(_) => return None,

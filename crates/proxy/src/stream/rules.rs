@@ -301,6 +301,7 @@ fn evaluate<R>(
     }
 }
 
+#[inline]
 fn count_failed_rewrites(stream: &mut Stream<'_>) {
     let failed = std::mem::take(&mut stream.state.effects.failed_rewrites);
     if failed == 0 {

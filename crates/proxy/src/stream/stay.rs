@@ -24,6 +24,7 @@ pub struct Stay<'a> {
 
 impl<'a> Stay<'a> {
     /// A stream comes to a backend.
+    #[inline]
     pub fn in_backend(worker: &'a Worker, backend: ProxyId) -> Stay<'a> {
         let present = worker.count_stream(backend).enter();
         Stay { worker, place: Place::Backend(backend), present }

@@ -160,6 +160,7 @@ impl Stream<'_> {
 
     /// A server answered with this status. Counted for what rules on the response track, too, and before rules look that
     /// come after those.
+    #[inline]
     pub fn count_status(&self, status: u16) {
         if self.session.facts().tracking().is_empty() && self.state.facts.tracking.slots().is_empty() {
             return;

@@ -81,6 +81,7 @@ impl Buf {
     /// # Safety
     /// `ptr` points to `cap` bytes, all of them initialised, that nobody else reads or writes until the buffer is
     /// dropped, and that `origin` names correctly.
+    #[inline]
     pub(crate) unsafe fn from_raw(ptr: NonNull<u8>, len: u32, cap: u32, origin: Origin) -> Buf {
         debug_assert!(len <= cap);
         let part = part::take(Part { ptr, start: 0, end: len, cap, origin });

@@ -239,6 +239,7 @@ impl Driver {
     /// waits at most `wait` for the first event. An interruption by a signal ends the wait without an error.
     ///
     /// The thread's clock is read anew after the wait, before anything that happened is handled.
+    #[inline]
     pub fn poll(&mut self, wait: Wait) -> io::Result<PollStats> {
         if !self.outboxes.is_empty() {
             self.flush_outboxes();

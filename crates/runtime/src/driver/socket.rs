@@ -342,6 +342,7 @@ impl Socket {
         }
     }
 
+    #[inline]
     pub fn wake_reader(&mut self) {
         let task = std::mem::replace(&mut self.reader, TaskId::NONE);
         if task != TaskId::NONE {

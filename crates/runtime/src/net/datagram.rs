@@ -216,6 +216,7 @@ impl Datagram {
         self.enqueue(bytes, to, cut)
     }
 
+    #[inline]
     fn enqueue(&mut self, bytes: &[u8], to: Option<&SockAddr>, segment: u16) -> bool {
         let mut outbox = self.outbox.borrow_mut();
         let to = match to.map(SockAddr::to_raw) {

@@ -244,6 +244,7 @@ impl<'o> Emitter<'o> {
     }
 
     /// A text, quoted and escaped as the flags say. An empty one counts as missing.
+    #[inline]
     pub fn text(&mut self, text: &[u8]) {
         if text.is_empty() {
             return self.missing();

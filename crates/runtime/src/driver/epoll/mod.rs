@@ -251,6 +251,7 @@ impl Epoll {
         if is_silent { Ok(()) } else { self.add(s, INPUT) }
     }
 
+    #[inline]
     pub fn poll(&mut self, wait: Wait, sockets: &SocketTable) -> io::Result<PollStats> {
         let waited = self.wait(wait);
         clock::refresh();
@@ -278,6 +279,7 @@ impl Epoll {
         Ok(PollStats { events: told, submitted: 0, entered: true })
     }
 
+    #[inline]
     fn handle(&mut self, s: &mut Socket, events: i32) {
         if s.bits.has(Bits::CONNECTING) {
             // The error decides, and without one only writability is success.

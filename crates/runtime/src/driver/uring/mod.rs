@@ -319,6 +319,7 @@ impl Uring {
         }
     }
 
+    #[inline]
     pub fn poll(&mut self, wait: Wait, sockets: &mut SocketTable) -> io::Result<PollStats> {
         if !self.wake_armed {
             let entry = opcode::PollAdd::new(Fd(self.wake), libc::POLLIN as u32).multi(true).build();
