@@ -342,6 +342,18 @@ impl Socket {
         }
     }
 
+    /// The verdict, if that is what comes next in the kernel: it takes no buffer, so whoever has to wait for one hears of it all
+    /// the same. Nothing may be in flight that would take what comes before it.
+    #[cold]
+    pub fn verdict_alone(&mut self) -> Option<io::Result<Buf>> {
+        match syscall::recv(self.fd, &mut [0], libc::MSG_PEEK) {
+            Ok(0) => self.bits.set(Bits::ENDED),
+            Ok(_) | Err(libc::EAGAIN) => {}
+            Err(errno) => self.rx_error = Errno::of(errno),
+        }
+        self.take_verdict()
+    }
+
     #[inline]
     pub fn wake_reader(&mut self) {
         let task = std::mem::replace(&mut self.reader, TaskId::NONE);

@@ -412,6 +412,36 @@ every_driver!(streams_wait_for_buffers_in_order_when_there_are_few, || async {
     buffer::configure(BufferConfig::default());
 });
 
+every_driver!(an_end_is_heard_without_a_buffer, || async {
+    buffer::configure(BufferConfig { size: 4096, limit: 1, reserve: 0 });
+    let (mut a, mut b) = tcp_pair().await;
+    let (mut c, mut d) = tcp_pair().await;
+    let (mut e, mut f) = tcp_pair().await;
+    // Behind something, alone, and an error.
+    a.start_send(Buf::copy_of(b"last"));
+    a.send_ready().await.unwrap();
+    a.shutdown_write().unwrap();
+    let held = b.recv(100).await.unwrap();
+    assert_eq!(&held[..], b"last");
+    // Where received bytes lie in the ring, nobody waits for a buffer.
+    let _other = Buf::with_capacity_default();
+    assert!(Buf::with_capacity_default().is_none());
+    assert!(d.poll_recv(100).is_pending() && f.poll_recv(100).is_pending());
+    c.shutdown_write().unwrap();
+    e.set_linger_rst();
+    drop(e);
+    let mut heard = [false; 3];
+    wait_until(|| {
+        heard[0] |= matches!(b.poll_recv(100), Poll::Ready(Ok(end)) if end.is_empty());
+        heard[1] |= matches!(d.poll_recv(100), Poll::Ready(Ok(end)) if end.is_empty());
+        heard[2] |= matches!(f.poll_recv(100), Poll::Ready(Err(_)));
+        heard == [true; 3]
+    })
+    .await;
+    drop(held);
+    buffer::configure(BufferConfig::default());
+});
+
 every_driver!(a_vital_stream_is_heard_when_others_wait_for_buffers, || async {
     buffer::configure(BufferConfig { size: 4096, limit: 3, reserve: 2 });
     let held = Buf::with_capacity_default().unwrap();

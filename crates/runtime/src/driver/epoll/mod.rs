@@ -121,9 +121,9 @@ impl Epoll {
             return Poll::Pending;
         }
         let Poll::Ready((mut buf, room)) = s.room(max) else {
-            // Who waits for a buffer hears of the end all the same.
             s.reader = current_task();
-            return Poll::Pending;
+            let is_announced = s.bits.has(Bits::ANNOUNCED);
+            return is_announced.then(|| s.verdict_alone()).flatten().map_or(Poll::Pending, Poll::Ready);
         };
         match syscall::recv(s.fd, &mut buf.unused_mut()[..room], 0) {
             Ok(0) => Poll::Ready(s.take_verdict().unwrap_or_else(|| Ok(Buf::empty()))),

@@ -37,7 +37,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use world::{EndpointId, FAILED, Kind, READABLE, WRITABLE, World};
+use world::{Endpoint, EndpointId, FAILED, Kind, READABLE, WRITABLE, World};
 
 pub use rng::Rng;
 pub use run::{Report, run};
@@ -438,7 +438,16 @@ impl SimDriver {
             s.reader = current_task();
             return Poll::Pending;
         }
-        let Poll::Ready((mut buf, room)) = s.room(max) else { return Poll::Pending };
+        let Poll::Ready((mut buf, room)) = s.room(max) else {
+            // As with the kernel, an end takes no buffer.
+            s.reader = current_task();
+            let mut world = self.world();
+            let is_over = |e: &Endpoint| e.rx.is_empty() && (e.rx_end || e.error != 0);
+            if !world.endpoints.get(&s.sim).is_some_and(is_over) {
+                return Poll::Pending;
+            }
+            return Poll::Ready(world.recv(s.sim, &mut [], false).map(|_| Buf::empty()).map_err(os));
+        };
         let result = self.world().recv(s.sim, &mut buf.unused_mut()[..room], false);
         match result {
             Ok(n) => {

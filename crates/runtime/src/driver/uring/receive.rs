@@ -64,11 +64,12 @@ impl Uring {
     /// Receives with a call of our own, as nothing is in flight that would take what comes next.
     fn recv_directly(&mut self, s: &mut Socket, max: usize) -> Poll<io::Result<Buf>> {
         let Poll::Ready((mut buf, room)) = s.room(max) else {
-            // Who waits for a buffer hears of the end all the same.
             s.reader = current_task();
-            if !s.bits.has(Bits::ANNOUNCED) {
-                self.arm_hangup(s);
+            if s.bits.has(Bits::ANNOUNCED) {
+                return s.verdict_alone().map_or(Poll::Pending, Poll::Ready);
             }
+            // Who waits for a buffer hears of the end all the same.
+            self.arm_hangup(s);
             return Poll::Pending;
         };
         match syscall::recv(s.fd, &mut buf.unused_mut()[..room], 0) {
