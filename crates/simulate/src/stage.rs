@@ -109,6 +109,7 @@ fn play_here(plan: Arc<Plan>, config: Config, journal: bool) -> Outcome {
             actors.push(spawn(&ACTOR, streams::serve(Arc::clone(&scenario), Rc::clone(&record), n)));
         }
         timer::sleep(1).await;
+        network.have_others(&ACTOR);
         network.configure(|c| {
             *c =
                 SimConfig { buffers: c.buffers, idle_rounds_max: IDLE_ROUNDS_MAX, ..scenario.network.clone() }

@@ -284,7 +284,7 @@ fn network(random: &mut Random, trouble: &Trouble, seed: u64) -> SimConfig {
         ..storm
     };
     if trouble.storm && random.chance(30) {
-        config.descriptors_max = random.within(20, 60) as usize;
+        config.descriptors_max = random.within(4, 40) as usize;
     }
     config.deferred_sends = random.chance(50);
     config.latency_us = *random.pick(&[(1, 10), (10, 200), (10, 200), (10, 5_000), (1_000, 20_000)]);

@@ -76,7 +76,7 @@ pub struct SimConfig {
     pub wall_jump_ppm: u32,
     /// In a round, the whole process stands still for up to ten seconds.
     pub pause_ppm: u32,
-    /// Descriptors that may be open at a time.
+    /// Descriptors that may be open at a time, without those [of others](Network::have_others).
     pub descriptors_max: usize,
     /// The thread's buffers: a low limit makes receives wait for them.
     pub buffers: BufferConfig,
@@ -179,6 +179,13 @@ impl Network {
     /// Changes what the network is like from now on.
     pub fn configure(&self, change: impl FnOnce(&mut SimConfig)) {
         change(&mut self.world().config);
+    }
+
+    /// Tasks of this kind play other processes: the limit of descriptors is not theirs. Nor does it count what is open now.
+    pub fn have_others(&self, kind: &'static crate::Kind) {
+        let mut world = self.world();
+        world.others = Some(kind);
+        world.endpoints.values_mut().for_each(|e| e.is_others = e.token.is_some());
     }
 
     /// What happened so far.

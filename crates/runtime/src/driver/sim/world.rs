@@ -8,6 +8,7 @@ use super::SimConfig;
 use super::journal::Journal;
 use super::rng::Rng;
 use crate::net::SockAddr;
+use crate::task::current_task;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::os::fd::RawFd;
@@ -48,6 +49,8 @@ pub(crate) struct Endpoint {
     pub socket: Option<usize>,
     /// The real descriptor that stands for it, and the number of its file.
     pub token: Option<(RawFd, u64)>,
+    /// The descriptor is another process's.
+    pub is_others: bool,
     pub established: bool,
     pub rx: VecDeque<u8>,
     pub rx_end: bool,
@@ -88,6 +91,8 @@ pub struct SimCounts {
 
 pub(crate) struct World {
     pub config: SimConfig,
+    /// Tasks that play other processes.
+    pub others: Option<&'static crate::Kind>,
     pub rng: Rng,
     pub now_ns: u64,
     pub wall_us: i64,
@@ -130,6 +135,7 @@ impl World {
     pub fn new(seed: u64, config: SimConfig) -> World {
         World {
             config,
+            others: None,
             rng: Rng::new(seed),
             now_ns: START_NS,
             wall_us: START_WALL_US,
@@ -219,6 +225,7 @@ impl World {
                 peer: None,
                 socket: None,
                 token: None,
+                is_others: false,
                 established: false,
                 rx: VecDeque::new(),
                 rx_end: false,
@@ -241,9 +248,16 @@ impl World {
         self.endpoints.values().filter(|e| e.token.is_some()).count()
     }
 
+    /// Whether the task that runs plays another process.
+    pub fn is_others(&self) -> bool {
+        let plays = |kind| crate::scheduler::local().is_some_and(|l| l.is_of_kind(current_task(), kind));
+        self.others.is_some_and(plays)
+    }
+
     /// Whether one more descriptor may be opened.
     pub fn may_open(&mut self) -> Result<(), i32> {
-        if self.descriptors() >= self.config.descriptors_max {
+        let own = self.endpoints.values().filter(|e| e.token.is_some() && !e.is_others).count();
+        if own >= self.config.descriptors_max && !self.is_others() {
             self.counts.unconnected += 1;
             self.write_down(|_| "fault no descriptor is left".to_owned());
             return Err(libc::EMFILE);
@@ -258,8 +272,10 @@ impl World {
         {
             self.close(old);
         }
+        let is_others = self.is_others();
         if let Some(e) = self.endpoints.get_mut(&id) {
             e.token = Some((fd, file));
+            e.is_others = is_others;
         }
         self.active = true;
     }
