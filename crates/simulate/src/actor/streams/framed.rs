@@ -36,13 +36,21 @@ impl Framed {
 
     /// Receives once, at most so many bytes, and tells what came. False at the end; an error when the peer breaks the protocol.
     pub async fn receive(&self, most: usize, tell: &mut dyn FnMut(Event<'_>)) -> Result<bool, String> {
-        let bytes = match self.line.recv(most).await {
-            Got::Bytes(bytes) => bytes,
-            Got::Fin | Got::Reset | Got::Gone => {
-                self.over.set(true);
-                self.stir();
-                return Ok(false);
+        // Who sends little at a time is heard now and then.
+        let rests = self.h2.borrow().rests_until(clock::now_ms());
+        let bytes = match rests {
+            Some(until_ms) => {
+                timer::sleep_until(until_ms).await;
+                Vec::new()
             }
+            None => match self.line.recv(most).await {
+                Got::Bytes(bytes) => bytes,
+                Got::Fin | Got::Reset | Got::Gone => {
+                    self.over.set(true);
+                    self.stir();
+                    return Ok(false);
+                }
+            },
         };
         let mut input = self.input.borrow_mut();
         input.extend_from_slice(&bytes);
