@@ -23,6 +23,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+pub(crate) use pool::leave_queue;
 pub use pool::{BufferConfig, BufferStats, configure, default_size, poll_alloc, stats};
 
 /// Size of a pooled buffer when nothing else is configured, in bytes (`tune.bufsize`).

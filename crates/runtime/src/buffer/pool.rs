@@ -3,8 +3,8 @@
 //! Free blocks are reused last in first out. `tune.buffers.limit` bounds the blocks in use, per thread; the last
 //! `tune.buffers.reserve` of them are only handed to [`Priority::Reserve`], so that work that gives buffers back
 //! can always go on. Waiters keep their place in the queue until they got a buffer, and each round as many of
-//! them are woken, from the front, as buffers are free: nobody overtakes, and a waiter that vanished is dropped
-//! after [`WAKES_MAX`] wake-ups that it did not use.
+//! them are woken, from the front, as buffers are free: nobody overtakes. A waiter that ended is dropped, and so is
+//! one that did not use [`WAKES_MAX`] wake-ups.
 //!
 //! Bulk blocks are beside that: at most [`BULK_MAX`] of a thread are in use at a time, so that slow receivers of large bodies
 //! cannot hold more memory with them than that, and whoever finds none left takes a block of the usual size. Where
@@ -23,7 +23,7 @@ use std::task::Poll;
 
 /// Blocks start at a cache line.
 const ALIGN: usize = 64;
-/// A waiter that was woken so often without taking its buffer is gone.
+/// A waiter that was woken so often without taking its buffer does something else.
 const WAKES_MAX: u8 = 64;
 /// Free blocks kept per thread; more go back to the allocator at once. Of those, the ones that nobody needs go back soon:
 /// see [`trim_unused`].
@@ -314,6 +314,12 @@ pub fn poll_alloc() -> Poll<Buf> {
     result
 }
 
+/// The current task waits for a buffer no longer: what it wanted takes none.
+pub(crate) fn leave_queue() {
+    let task = current_task();
+    with(|p| p.waiters.retain(|w| w.task != task));
+}
+
 #[inline]
 pub(crate) fn release(ptr: NonNull<u8>, cap: u32) {
     let keep = with(|p| {
@@ -347,7 +353,7 @@ pub(crate) fn wake_waiters() {
     while i < p.waiters.len().min(available) {
         let w = &mut p.waiters[i];
         w.wakes += 1;
-        if w.wakes > WAKES_MAX {
+        if w.wakes > WAKES_MAX || !crate::scheduler::may_live(w.task) {
             p.waiters.remove(i);
         } else {
             w.task.wake_local(Reason::RESOURCE);

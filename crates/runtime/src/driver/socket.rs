@@ -351,7 +351,11 @@ impl Socket {
             Ok(_) | Err(libc::EAGAIN) => {}
             Err(errno) => self.rx_error = Errno::of(errno),
         }
-        self.take_verdict()
+        let verdict = self.take_verdict();
+        if verdict.is_some() {
+            buffer::leave_queue();
+        }
+        verdict
     }
 
     #[inline]

@@ -217,6 +217,11 @@ impl Local {
         slot.is_some_and(|slot| std::ptr::eq(slot.kind.get(), kind))
     }
 
+    /// Whether a task of this thread did not end.
+    pub(crate) fn lives(&self, id: TaskId) -> bool {
+        self.slots.find(id.index(), id.generation()).is_some()
+    }
+
     /// Wakes a task of this thread.
     #[inline]
     pub(crate) fn wake(&self, id: TaskId, reason: Reason, from: &'static Location<'static>) {

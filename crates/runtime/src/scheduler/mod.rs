@@ -148,6 +148,11 @@ pub(crate) fn wake(id: TaskId, reason: Reason, from: &'static Location<'static>)
     }
 }
 
+/// False for a task of the calling thread that ended.
+pub(crate) fn may_live(id: TaskId) -> bool {
+    local().is_none_or(|local| id.slot() != local.slot || local.lives(id))
+}
+
 #[cold]
 #[inline(never)]
 fn wake_elsewhere(id: TaskId, reason: Reason, from: &'static Location<'static>) {

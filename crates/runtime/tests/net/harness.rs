@@ -7,7 +7,7 @@ use thalweg_runtime::buffer;
 use thalweg_runtime::driver::sim::{Network, SimConfig};
 use thalweg_runtime::driver::{self, Driver, DriverKind, DriverOptions};
 use thalweg_runtime::net::{ConnectOptions, Listener, SockAddr, Stream};
-use thalweg_runtime::{Config, Kind, block_on};
+use thalweg_runtime::{Config, Kind, TaskId, block_on};
 
 /// Defines a test that runs on each real driver.
 macro_rules! each_driver {
@@ -115,8 +115,8 @@ async fn nothing_is_left() {
 
 static TEST: Kind = Kind::new("test");
 
-pub fn spawn(future: impl Future<Output = ()> + 'static) {
-    thalweg_runtime::spawn(&TEST, future);
+pub fn spawn(future: impl Future<Output = ()> + 'static) -> TaskId {
+    thalweg_runtime::spawn(&TEST, future)
 }
 
 /// Waits until the driver was polled, so that what was queued has happened.

@@ -438,7 +438,28 @@ every_driver!(an_end_is_heard_without_a_buffer, || async {
         heard == [true; 3]
     })
     .await;
+    assert_eq!(buffer::stats().waiting, 0);
     drop(held);
+    buffer::configure(BufferConfig::default());
+});
+
+every_driver!(who_ended_waits_for_no_buffer, || async {
+    buffer::configure(BufferConfig { size: 4096, limit: 1, reserve: 0 });
+    let held = Buf::with_capacity_default().unwrap();
+    let lives = std::rc::Rc::new(());
+    let wait = |lives: std::rc::Rc<()>| async move {
+        drop(std::future::poll_fn(|_| buffer::poll_alloc()).await);
+        drop(lives);
+    };
+    let waiting: Vec<_> = (0..2000).map(|_| spawn(wait(lives.clone()))).collect();
+    wait_until(|| buffer::stats().waiting == 2000).await;
+    waiting.into_iter().for_each(thalweg_runtime::kill);
+    wait_until(|| std::rc::Rc::strong_count(&lives) == 1).await;
+    drop(held);
+    // All in one round. To wake each one some times in vain would take more of them than there are in this time.
+    go_round().await;
+    go_round().await;
+    assert_eq!(buffer::stats().waiting, 0);
     buffer::configure(BufferConfig::default());
 });
 

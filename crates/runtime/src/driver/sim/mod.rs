@@ -29,7 +29,7 @@ mod world;
 
 use super::socket::{Bits, Errno, Socket, moment};
 use super::{PollStats, Wait};
-use crate::buffer::{Buf, BufferConfig};
+use crate::buffer::{self, Buf, BufferConfig};
 use crate::net::{ConnectOptions, ListenOptions, Received, SockAddr, Stream, syscall};
 use crate::task::{TaskId, current_task};
 use std::io;
@@ -453,6 +453,7 @@ impl SimDriver {
             if !world.endpoints.get(&s.sim).is_some_and(is_over) {
                 return Poll::Pending;
             }
+            buffer::leave_queue();
             return Poll::Ready(world.recv(s.sim, &mut [], false).map(|_| Buf::empty()).map_err(os));
         };
         let result = self.world().recv(s.sim, &mut buf.unused_mut()[..room], false);
