@@ -318,7 +318,7 @@ impl Backend {
     }
 
     /// The first snapshot that has a server.
-    pub(crate) fn since(&self, server: ServerId) -> u64 {
+    pub fn since(&self, server: ServerId) -> u64 {
         self.state(server).since.load(Ordering::Relaxed)
     }
 

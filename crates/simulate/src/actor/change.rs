@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use thalweg_config::model::ServerId;
 use thalweg_config::{After, LoadOptions, compare, new_server};
 use thalweg_proxy::backend::algorithm::takes_new_servers;
 use thalweg_proxy::change::{add_server, is_removable, remove_server};
@@ -178,8 +177,8 @@ enum Of {
     Requests(Arc<str>),
     Streams(Arc<str>),
     Bytes(Arc<str>),
-    /// Streams of a server of a backend. One that goes and comes again begins anew: it has another number.
-    Server(Arc<str>, ServerId, Arc<str>),
+    /// Streams of a server of a backend, with the first snapshot that has it: one that goes and comes again begins anew.
+    Server(Arc<str>, u64, Arc<str>),
 }
 
 /// What there is of frontends, backends and servers.
@@ -197,7 +196,8 @@ fn counted(instance: &Instance) -> Vec<Counted> {
         ]);
         all.extend(proxy.servers.iter().map(|server| {
             let counters = instance.servers.all(instance.server_index(proxy.id, server.id));
-            let of = Of::Server(name(), server.id, Arc::clone(&server.name));
+            let since = instance.backends[at].since(server.id);
+            let of = Of::Server(name(), since, Arc::clone(&server.name));
             Counted { of, value: counters.map(|c| c.total.get()).sum() }
         }));
     }

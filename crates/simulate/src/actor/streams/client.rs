@@ -97,7 +97,12 @@ impl Client<'_> {
                 return framed.line.close();
             }
             let due = self.session.streams.get(next).map(|plan| due_ms + plan.gap_ms);
-            framed.stirred(due.filter(|at| *at > clock::now_ms())).await;
+            let is_due = due.is_some_and(|at| at <= clock::now_ms());
+            if is_due && framed.h2.borrow().openable() > 0 {
+                // Its time came while something else was sent.
+                continue;
+            }
+            framed.stirred(due.filter(|_| !is_due)).await;
         }
     }
 

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use thalweg_h2::connection::{Config, Connection, Event, Role};
 use thalweg_h2::settings::Settings;
-use thalweg_runtime::{clock, timer};
+use thalweg_runtime::{Reason, clock, current_task, timer};
 
 use crate::actor::{Got, Line};
 
@@ -75,6 +75,8 @@ impl Framed {
     /// The writer has something to look at.
     pub fn stir(&self) {
         self.stirred.set(true);
+        // Both ends of a line are one task: the writer may have had its turn already.
+        current_task().wake(Reason::YIELD);
     }
 
     /// Sends what there is. False when that failed.
