@@ -11,7 +11,7 @@ const FIXED: u64 = 300;
 const FRESH: u64 = 100;
 
 /// Seeds that find a defect that there was, with the plans as they are now: `make simulate-planted BUG=...` puts it back.
-const ONCE_FAILED: [(u64, &str); 10] = [
+const ONCE_FAILED: [(u64, &str); 12] = [
     (102, "deaf-listener: a listener that could not be registered again at once never accepted again"),
     (131, "cut-at-close: the last response on a kept connection was cut when the connection was closed"),
     (136, "former-line: connections that a server's former line made were used for its new one"),
@@ -24,6 +24,8 @@ const ONCE_FAILED: [(u64, &str); 10] = [
     ),
     (9_500_871, "a body that rules waited for was lost when there was no buffer for more of it"),
     (9_513_075, "a body of HTTP/2 whose sender learned late that the window is small could not end"),
+    (9_851_865, "the end of a tunnel's client was not heard while others held all buffers"),
+    (9_873_018, "tasks that had ended were woken again and again for buffers that they had waited for"),
     (
         795_375_077_066,
         "a soft stop made the task of a client's HTTP/2 connection run without end while the client read nothing",
