@@ -211,17 +211,6 @@ impl Local {
             .collect()
     }
 
-    /// Whether a task is there, and of this kind.
-    pub(crate) fn is_of_kind(&self, id: TaskId, kind: &'static Kind) -> bool {
-        let slot = self.slots.find(id.index(), id.generation());
-        slot.is_some_and(|slot| std::ptr::eq(slot.kind.get(), kind))
-    }
-
-    /// Whether a task of this thread did not end.
-    pub(crate) fn lives(&self, id: TaskId) -> bool {
-        self.slots.find(id.index(), id.generation()).is_some()
-    }
-
     /// Wakes a task of this thread.
     #[inline]
     pub(crate) fn wake(&self, id: TaskId, reason: Reason, from: &'static Location<'static>) {

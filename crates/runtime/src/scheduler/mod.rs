@@ -150,7 +150,14 @@ pub(crate) fn wake(id: TaskId, reason: Reason, from: &'static Location<'static>)
 
 /// False for a task of the calling thread that ended.
 pub(crate) fn may_live(id: TaskId) -> bool {
-    local().is_none_or(|local| id.slot() != local.slot || local.lives(id))
+    let lives = |local: &Local| local.slots.find(id.index(), id.generation()).is_some();
+    local().is_none_or(|local| id.slot() != local.slot || lives(local))
+}
+
+/// Whether a task of the calling thread is of this kind.
+pub(crate) fn is_of_kind(id: TaskId, kind: &'static Kind) -> bool {
+    let slot = local().and_then(|local| local.slots.find(id.index(), id.generation()));
+    slot.is_some_and(|slot| std::ptr::eq(slot.kind.get(), kind))
 }
 
 #[cold]

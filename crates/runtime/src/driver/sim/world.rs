@@ -250,8 +250,7 @@ impl World {
 
     /// Whether the task that runs plays another process.
     pub fn is_others(&self) -> bool {
-        let plays = |kind| crate::scheduler::local().is_some_and(|l| l.is_of_kind(current_task(), kind));
-        self.others.is_some_and(plays)
+        self.others.is_some_and(|kind| crate::scheduler::is_of_kind(current_task(), kind))
     }
 
     /// Whether one more descriptor may be opened.
