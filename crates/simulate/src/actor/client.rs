@@ -39,6 +39,8 @@ struct Client {
     broken: Cell<bool>,
     /// The other side sends nothing more.
     over: Cell<bool>,
+    /// What was sent last was handed to the network as a whole, even if the client left with that.
+    is_whole: Cell<bool>,
 }
 
 /// Plays the `n`th client of a plan.
@@ -52,6 +54,7 @@ pub async fn play(plan: Arc<Plan>, record: Rc<Record>, n: usize) {
             interim: Cell::new(0),
             broken: Cell::new(false),
             over: Cell::new(false),
+            is_whole: Cell::new(false),
             record: Rc::clone(&record),
             plan: Arc::clone(&plan),
             n,
@@ -181,14 +184,16 @@ impl Client {
         });
         self.told_to_continue.set(false);
         let mut pauses = PAUSES_MAX;
-        if !self.send(&request.head(id), &mut pauses).await {
-            return false;
-        }
+        let goes_on = self.send(&request.head(id), &mut pauses).await;
+        let is_whole = self.is_whole.get();
         self.record.client(self.n, |c| {
             if let Some(last) = c.requests.last_mut() {
-                last.head = true;
+                last.head = is_whole;
             }
         });
+        if !goes_on {
+            return false;
+        }
         if request.expects_continue {
             let answered =
                 self.wait(|c| self.told_to_continue.get() || c.responses.len() >= c.requests.len());
@@ -250,6 +255,7 @@ impl Client {
             None => None,
         };
         let mut rest = bytes;
+        self.is_whole.set(false);
         while !rest.is_empty() {
             let sent = self.record.client(self.n, |c| c.sent);
             let left = limit.map_or(u64::MAX, |(n, _)| n.saturating_sub(sent));
@@ -263,6 +269,7 @@ impl Client {
                 }
                 self.record.client(self.n, |c| c.sent += n as u64);
                 rest = &rest[n..];
+                self.is_whole.set(rest.is_empty());
             }
             if let Some((limit, how)) = limit
                 && self.record.client(self.n, |c| c.sent) >= limit
