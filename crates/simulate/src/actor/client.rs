@@ -356,10 +356,12 @@ impl Client {
         let end = if self.broken.get() && end == End::Fin { End::Reset } else { end };
         self.record.network.note(|| format!("actor client {} sees the end: {end:?}", self.n));
         self.over.set(true);
-        // Without a buffer for its head a HEAD is not known for what it is, and its answer has a body.
-        let may_be_unread = self.plan.proxy.is_short_of_buffers;
         let inside = self.record.client(self.n, |c| {
             c.end = Some(end);
+            // Without a buffer for its head a HEAD is not known for what it is, and its answer has a body.
+            let answered = c.responses.len().checked_sub(1).and_then(|at| c.requests.get(at));
+            let may_be_unread = self.plan.proxy.is_short_of_buffers
+                && answered.is_some_and(|r| self.request(r.id).method == "HEAD");
             match c.responses.last_mut() {
                 Some(last) if !last.complete => {
                     let of_head = last.from_server.is_none() && last.body == 0;
