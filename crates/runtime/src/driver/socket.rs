@@ -342,15 +342,22 @@ impl Socket {
         }
     }
 
-    /// The verdict, if that is what comes next in the kernel: it takes no buffer, so whoever has to wait for one hears of it all
-    /// the same. Nothing may be in flight that would take what comes before it.
-    #[cold]
-    pub fn verdict_alone(&mut self) -> Option<io::Result<Buf>> {
+    /// Keeps the verdict, if that is what comes next in the kernel: `false` when nothing comes yet. Nothing may be in flight that
+    /// would take what comes before it.
+    pub fn look_for_verdict(&mut self) -> bool {
         match syscall::recv(self.fd, &mut [0], libc::MSG_PEEK) {
             Ok(0) => self.bits.set(Bits::ENDED),
-            Ok(_) | Err(libc::EAGAIN) => {}
+            Ok(_) => {}
+            Err(libc::EAGAIN) => return false,
             Err(errno) => self.rx_error = Errno::of(errno),
         }
+        true
+    }
+
+    /// The verdict, if that is what comes next: it takes no buffer, so whoever has to wait for one hears of it all the same.
+    #[cold]
+    pub fn verdict_alone(&mut self) -> Option<io::Result<Buf>> {
+        self.look_for_verdict();
         let verdict = self.take_verdict();
         if verdict.is_some() {
             buffer::leave_queue();

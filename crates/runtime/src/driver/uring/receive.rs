@@ -297,13 +297,10 @@ impl Uring {
             if s.has_verdict() {
                 continue;
             }
-            match syscall::recv(s.fd, &mut [0], libc::MSG_PEEK) {
-                Ok(0) => s.bits.set(Bits::ENDED),
-                // The receive in flight brings what comes first, and whoever waits behind it arms the poll again.
-                Ok(_) => {}
+            // The receive in flight brings what comes first, and whoever waits behind it arms the poll again.
+            if !s.look_for_verdict() {
                 // Not an end after all. Likewise.
-                Err(libc::EAGAIN) => s.bits.clear(Bits::ANNOUNCED),
-                Err(errno) => s.rx_error = Errno::of(errno),
+                s.bits.clear(Bits::ANNOUNCED);
             }
             s.wake_reader();
         }
