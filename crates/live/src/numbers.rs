@@ -31,17 +31,33 @@ impl FreeNumbers {
 
     /// As many as that, one behind the other: the lowest there are, so that what lies at them does not grow without need.
     pub fn take_row(&self, count: u32) -> Range<u32> {
+        self.take_row_from(0, count)
+    }
+
+    /// The same from a number on: those before are left to others.
+    pub fn take_row_from(&self, least: u32, count: u32) -> Range<u32> {
         let mut again = locked(&self.again);
-        let found = again.iter().find(|(_, len)| **len >= count).map(|(first, len)| (*first, *len));
-        let Some((first, len)) = found.filter(|_| count > 0) else {
-            let first = self.end.fetch_add(count, Ordering::SeqCst);
-            return first..first.saturating_add(count);
+        let usable = |(first, len): (&u32, &u32)| {
+            let (start, end) = (*first.max(&least), first + len);
+            (start < end && end - start >= count).then_some((*first, start, end))
         };
+        let found = again.iter().find_map(usable).filter(|_| count > 0);
+        let (first, start, end) = found.unwrap_or_else(|| {
+            // With the lock: one at a time goes here.
+            let end = self.end.load(Ordering::SeqCst);
+            let last = again.last_key_value().filter(|(first, len)| *first + *len == end);
+            let first = last.filter(|_| count > 0).map_or(end, |(first, _)| *first);
+            let start = first.max(least);
+            self.end.store(start.saturating_add(count), Ordering::SeqCst);
+            (first, start, start.saturating_add(count))
+        });
         again.remove(&first);
-        if len > count {
-            again.insert(first + count, len - count);
+        for left in [first..start, start.saturating_add(count)..end] {
+            if !left.is_empty() {
+                again.insert(left.start, left.len() as u32);
+            }
         }
-        first..first + count
+        start..start.saturating_add(count)
     }
 
     /// Nobody uses it any more.
@@ -116,6 +132,25 @@ mod tests {
         assert_eq!((free.take_row(5), free.rows().len()), (6..11, 0));
     }
 
+    #[test]
+    fn long_rows_leave_the_first_numbers_to_short_ones() {
+        let free = FreeNumbers::from(3);
+        let only_row = |free: &FreeNumbers| match &free.rows()[..] {
+            [row] => (row.start, row.end),
+            rows => panic!("{rows:?}"),
+        };
+        assert_eq!((free.take_row_from(8, 10), only_row(&free)), (8..18, (3, 8)));
+        assert_eq!((free.take_row(2), free.take_row(4)), (3..5, 18..22));
+        assert_eq!((free.take_row_from(8, 3), free.take_row_from(8, 0).len()), (22..25, 0));
+        free.give_row(8..18);
+        assert_eq!((free.take_row_from(8, 10), only_row(&free)), (8..18, (5, 8)));
+        // What is free at the end is a part of what is taken there.
+        free.give_row(22..25);
+        assert_eq!((free.take_row_from(8, 5), free.take_row(3), free.end()), (22..27, 5..8, 27));
+        free.give_row(0..27);
+        assert_eq!((free.take_row_from(30, 4), only_row(&free)), (30..34, (0, 30)));
+    }
+
     /// Backends with many servers that come and go, one after the other, take no more numbers than the largest.
     #[test]
     fn rows_are_used_again() {
@@ -124,10 +159,8 @@ mod tests {
         for count in [10, 1000, 1, 500, 1000, 0, 1000, 999].repeat(20) {
             let row = free.take_row(count);
             assert_eq!(row.len(), count as usize);
-            assert!(
-                used.iter().all(|other| row.end <= other.start || other.end <= row.start),
-                "{row:?} in {used:?}"
-            );
+            let is_apart = |other: &Range<u32>| row.end <= other.start || other.end <= row.start;
+            assert!(used.iter().filter(|other| !other.is_empty()).all(is_apart), "{row:?} in {used:?}");
             used.push(row);
             if used.len() > 2 {
                 // In an order that makes rows grow together from both sides.

@@ -1,7 +1,7 @@
 //! Values by number that shrink again: what no snapshot has any more is freed with the last one that had it.
 //!
 //! ```text
-//! snapshot 7 -> Rows --\                    /-- chunk 0 (numbers 0 to 7)
+//! snapshot 7 -> Rows --\                    /-- chunk 0 (numbers 0 and 1)
 //!                       >-- what is known --<--- chunk 1
 //! snapshot 8 -> Rows --/                    \-- chunk 2, left: only as long as snapshot 7 is there
 //! ```
@@ -17,20 +17,24 @@ use std::sync::{Arc, Weak};
 use crate::growing::Growing;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, locked};
 
-/// Values that are made together. Few, so that a chunk of the largest (some 700 bytes) is below 8 kB: the allocator has blocks of
-/// up to that size in pages of 64 kB, and larger ones in pages of 512 kB, which one block that stays keeps from going back.
-const CHUNK: usize = if cfg!(loom) { 1 } else { 8 };
+/// Values that are made together. Few, as all of them stay, with what they have, while one of them is used.
+const CHUNK: usize = if cfg!(loom) { 1 } else { 2 };
 
 type Chunk<T> = [T; CHUNK];
 
 /// See the module's documentation.
 pub struct Rows<T> {
-    near: Growing<Near<T>>,
+    near: Growing<Part<T>>,
     room: usize,
     /// Which one of all ways this is: the last one keeps what is made by it.
     way: u64,
     known: Arc<All<T>>,
 }
+
+/// Neighbours in [`Rows::near`], which are made together: numbers may be far apart.
+const PART: usize = if cfg!(loom) { 1 } else { 64 };
+
+type Part<T> = OnceLock<Box<[Near<T>; PART]>>;
 
 /// A chunk, as one snapshot knows it.
 struct Near<T> {
@@ -42,12 +46,6 @@ struct Near<T> {
 impl<T> Near<T> {
     fn new() -> Near<T> {
         Near { chunk: OnceLock::new(), missed: AtomicU64::new(0) }
-    }
-}
-
-impl<T> Default for Near<T> {
-    fn default() -> Near<T> {
-        Near::new()
     }
 }
 
@@ -117,12 +115,22 @@ impl<T> Deref for Held<T> {
     }
 }
 
+/// Of so many values, none of which is known yet.
+fn parts<T>(len: usize) -> Growing<Part<T>> {
+    (0..len.div_ceil(CHUNK).div_ceil(PART)).map(|_| OnceLock::new()).collect()
+}
+
+/// A chunk's place, made if it was not.
+fn near_in<T>(near: &Growing<Part<T>>, at: usize) -> &Near<T> {
+    &near[at / PART].get_or_init(|| Box::new(std::array::from_fn(|_| Near::new())))[at % PART]
+}
+
 impl<T> Rows<T> {
     /// A row of `len` values at first, none of which is made yet.
     pub fn new(len: usize) -> Rows<T> {
         let book = Mutex::new(Book { ways: 0, chunks: Vec::new(), has_left: false });
         let known = Arc::new(All { book, made: AtomicU64::new(0) });
-        Rows { near: (0..len.div_ceil(CHUNK)).map(|_| Near::new()).collect(), room: len, way: 0, known }
+        Rows { near: parts(len), room: len, way: 0, known }
     }
 
     /// The way of the next snapshot, which uses these numbers and no others. What lies at others goes with the snapshots before it.
@@ -142,19 +150,25 @@ impl<T> Rows<T> {
         book.chunks.resize_with(chunks, || Known::New);
         book.chunks.shrink_to_fit();
         is_used.resize(book.chunks.len(), false);
-        let stays = book.chunks.iter_mut().zip(is_used).map(|(known, is_used)| {
-            let near = Near::new();
+        let near = parts(room);
+        for (at, (known, is_used)) in book.chunks.iter_mut().zip(is_used).enumerate() {
             if !is_used {
                 known.leave();
             } else if let Some(chunk) = known.stay() {
-                near.chunk.get_or_init(|| chunk);
+                near_in(&near, at).chunk.get_or_init(|| chunk);
             }
-            near
-        });
-        let near = stays.collect::<Vec<_>>().into_iter().take(room.div_ceil(CHUNK)).collect();
+        }
         book.ways += 1;
         book.has_left = true;
         Rows { near, room, way: book.ways, known: Arc::clone(&self.known) }
+    }
+
+    /// No snapshot that comes has any of it, but another thing may have the numbers. Each of those that are there keeps what it has
+    /// looked for so far.
+    pub fn part(&self) {
+        let book = std::mem::take(&mut self.known().chunks);
+        // Goes behind the lock.
+        drop(book);
     }
 
     /// Behind the highest number that this was made for.
@@ -167,8 +181,13 @@ impl<T> Rows<T> {
     }
 
     #[inline]
+    fn near_at(&self, at: usize) -> Option<&Near<T>> {
+        Some(&self.near.get(at / PART)?.get()?[at % PART])
+    }
+
+    #[inline]
     fn near(&self, number: usize) -> Option<&Arc<Chunk<T>>> {
-        self.near.get(number / CHUNK)?.chunk.get()
+        self.near_at(number / CHUNK)?.chunk.get()
     }
 
     /// A value, if it was made by whomever.
@@ -176,7 +195,7 @@ impl<T> Rows<T> {
     pub fn get(&self, number: usize) -> Option<&T> {
         let chunk = match self.near(number) {
             Some(chunk) => chunk,
-            None => self.look_for(number / CHUNK, self.near.get(number / CHUNK))?,
+            None => self.look_for(number / CHUNK, self.near_at(number / CHUNK))?,
         };
         Some(&chunk[number % CHUNK])
     }
@@ -194,7 +213,7 @@ impl<T> Rows<T> {
 
     #[cold]
     fn look_again(&self, at: usize) -> Option<&Arc<Chunk<T>>> {
-        self.look_for(at, Some(&self.near[at]))
+        self.look_for(at, Some(near_in(&self.near, at)))
     }
 
     #[cold]
@@ -205,7 +224,7 @@ impl<T> Rows<T> {
         let book = self.known();
         match book.chunks.get(at).and_then(Known::chunk) {
             // With the lock: one at a time goes here.
-            Some(chunk) => Some(self.near[at].chunk.get_or_init(|| chunk)),
+            Some(chunk) => Some(near_in(&self.near, at).chunk.get_or_init(|| chunk)),
             None => {
                 near?.missed.store(self.made() + 1, Ordering::Release);
                 None
@@ -237,6 +256,8 @@ impl<T> Rows<T> {
                     _ => book.has_left = true,
                 }
             }
+            while book.chunks.pop_if(|last| last.chunk().is_none()).is_some() {}
+            book.chunks.shrink_to_fit();
         }
     }
 
@@ -269,11 +290,13 @@ impl<T> Rows<T> {
         let book = self.known();
         for (at, known) in book.chunks.iter().enumerate() {
             if let Known::Kept(chunk) = known {
-                self.near[at].chunk.get_or_init(|| Arc::clone(chunk));
+                near_in(&self.near, at).chunk.get_or_init(|| Arc::clone(chunk));
             }
         }
         drop(book);
-        let chunks = self.near.iter().filter_map(|(at, near)| Some((at, near.chunk.get()?)));
+        let parts = self.near.iter().filter_map(|(part, near)| Some((part, near.get()?)));
+        let near = parts.flat_map(|(part, near)| (part * PART..).zip(near.iter()));
+        let chunks = near.filter_map(|(at, near)| Some((at, near.chunk.get()?)));
         chunks.flat_map(|(at, chunk)| (at * CHUNK..).zip(chunk.iter()))
     }
 }
@@ -298,10 +321,24 @@ impl<T: Default> Rows<T> {
         }
     }
 
+    /// Looks at a value, made if it was not, without keeping it for this snapshot: the [next](Rows::next) one is to have it.
+    pub fn make(&self, number: usize, look: impl FnOnce(&T)) {
+        let chunk = match self.near(number) {
+            Some(chunk) => Arc::clone(chunk),
+            None => self.made_chunk(&mut self.known(), number / CHUNK),
+        };
+        look(&chunk[number % CHUNK]);
+    }
+
     #[cold]
     fn find_chunk(&self, at: usize) -> &Arc<Chunk<T>> {
         let mut book = self.known();
-        let book = &mut *book;
+        let chunk = self.made_chunk(&mut book, at);
+        // With the lock: one at a time goes here.
+        near_in(&self.near, at).chunk.get_or_init(|| chunk)
+    }
+
+    fn made_chunk(&self, book: &mut Book<T>, at: usize) -> Arc<Chunk<T>> {
         if book.chunks.len() <= at {
             book.chunks.resize_with(at + 1, || Known::New);
         }
@@ -318,8 +355,7 @@ impl<T: Default> Rows<T> {
         } else {
             *known = Known::Kept(Arc::clone(&chunk));
         }
-        // With the lock: one at a time goes here.
-        self.near[at].chunk.get_or_init(|| chunk)
+        chunk
     }
 }
 
@@ -439,6 +475,35 @@ mod tests {
         assert_eq!(now.at(10).0.get(), 0, "a number that is used again begins anew");
         drop(now.next(std::iter::empty()));
         drop(now);
+        assert_eq!(THERE.get(), 0);
+    }
+
+    #[test]
+    fn what_is_made_for_the_next_does_not_stay_with_the_one_before() {
+        let before: Rows<Value> = Rows::new(1);
+        before.at(0).0.set(1);
+        before.make(100, |value| value.0.set(7));
+        before.make(100, |value| assert_eq!(value.0.get(), 7));
+        before.make(0, |value| assert_eq!(value.0.get(), 1));
+        let now = before.next([0, 100].into_iter());
+        assert_eq!((now.at(100).0.get(), THERE.get()), (7, 2 * CHUNK));
+        let last = now.next(std::iter::once(0));
+        drop(now);
+        assert_eq!((last.at(0).0.get(), THERE.get()), (1, CHUNK), "the first one is still there");
+        drop(before);
+    }
+
+    #[test]
+    fn what_parted_goes_with_who_looked_for_it() {
+        let before: Rows<Value> = Rows::new(1);
+        before.at(0).0.set(1);
+        let now = before.next([0, 100].into_iter());
+        now.at(100).0.set(7);
+        now.part();
+        assert_eq!((now.at(100).0.get(), now.at(0).0.get(), before.at(0).0.get()), (7, 1, 1));
+        drop(now);
+        assert_eq!((before.at(0).0.get(), THERE.get()), (1, CHUNK));
+        drop(before);
         assert_eq!(THERE.get(), 0);
     }
 

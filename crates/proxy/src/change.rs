@@ -148,7 +148,8 @@ impl Changes {
     }
 
     pub(crate) fn take_row_of_places(&self, count: usize) -> Range<u32> {
-        self.places.take_row(u32::try_from(count).unwrap_or(u32::MAX))
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.places.take_row_from(if count > SHORT_ROW { PLACES_OF_SHORT_ROWS } else { 0 }, count)
     }
 
     pub(crate) fn take_proxy(&self) -> ProxyId {
@@ -295,6 +296,11 @@ impl Live {
         settle(self);
     }
 }
+
+/// Where places of servers are that come a few at a time: long rows come and go behind. With those between, what is kept by place would
+/// have room for all of them for as long as the few stay.
+const PLACES_OF_SHORT_ROWS: u32 = 256;
+const SHORT_ROW: u32 = 32;
 
 /// How soon it is looked whether anybody is still served by former snapshots, in milliseconds, and how seldom if that lasts.
 const SETTLE_MS: u64 = 100;

@@ -187,6 +187,9 @@ impl ChangeSet {
             backend.drop_idle_connections(old.server);
         }
         drop(held);
+        for old in &self.old_backends {
+            now.backends[old.proxy.0 as usize].part();
+        }
         added.into_iter().for_each(|(proxy, server, flat)| begin(worker, proxy, server, flat));
     }
 }

@@ -209,6 +209,12 @@ impl Next {
             }
         }
         drop(held);
+        for before in base.config.proxies.iter().filter(|before| next.config.find_proxy(before.id).is_none())
+        {
+            if let Some(backend) = base.backends.get(before.id.0 as usize) {
+                backend.part();
+            }
+        }
         let pools: Arc<[usize]> = removed
             .iter()
             .map(|(backend, server, _)| backend.flat(server.id))

@@ -211,3 +211,32 @@ fn places_of_servers_that_went_before_their_backend_are_used_again() {
     assert!(highest <= 10 * MANY, "{highest} places for {MANY} servers");
     running.stop();
 }
+
+/// A stream that stays for days keeps what its own configuration has, and nothing of servers that came and went since.
+#[test]
+fn what_is_kept_of_servers_does_not_stay_with_who_never_knew_them() {
+    const MANY: usize = 400;
+    let running = start();
+    let id = on(&running, |_, backend| backend.id);
+    let known = |running: &Running| {
+        let (tell, told) = mpsc::channel();
+        running.handle.run_on(0, move || {
+            let made = STAYS.with_borrow(|stays| stays.as_ref().expect("it is there").backend(id).made());
+            tell.send(made).expect("the test waits");
+        });
+        told.recv().expect("the thread runs")
+    };
+    // Until the thread follows, and nobody has the configurations between.
+    let reload = |backend, servers| {
+        reload(&running, backend, servers);
+        thread::sleep(Duration::from_millis(50));
+    };
+    reload("be", MANY);
+    assert!(known(&running) >= MANY);
+    reload("be", 1);
+    assert!(known(&running) < MANY / 10, "{} servers are known", known(&running));
+    reload("be", MANY);
+    reload("two", 1);
+    assert!(known(&running) < MANY / 10, "{} servers are known of a backend that is gone", known(&running));
+    running.stop();
+}

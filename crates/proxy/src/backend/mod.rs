@@ -270,6 +270,13 @@ impl Backend {
         made
     }
 
+    /// No snapshot that comes has it. What its servers had goes with those that have them, not with the last that has the backend, which
+    /// may have had fewer and stay for long.
+    pub(crate) fn part(&self) {
+        self.balancer.part();
+        self.servers.part();
+    }
+
     /// Frees the memory of servers that no snapshot has any more.
     pub(crate) fn free_left(&self) {
         self.balancer.free_left();
@@ -314,7 +321,8 @@ impl Backend {
 
     /// The same, for who looks for it before the server joins.
     pub(crate) fn set_place(&self, server: ServerId, flat: u32) {
-        self.state(server).flat.store(flat, Ordering::Relaxed);
+        // The snapshots so far, which may stay for long, do not keep it.
+        self.servers.make(server.0 as usize, |state| state.flat.store(flat, Ordering::Relaxed));
     }
 
     /// The first snapshot that has a server.
