@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use thalweg_h2::connection::{Excess, Tally};
 use thalweg_live::{Chunks, Held, Rows};
+use thalweg_sys::dense::densely;
 
 use crate::latency::{Latency, Times};
 use crate::spans::SpanCounters;
@@ -276,7 +277,7 @@ impl Counters {
             None => {}
         });
         if let Some(latency) = other.latency.get() {
-            self.latency.get_or_init(Box::default).take_over(latency);
+            self.latency.get_or_init(|| densely(Box::default)).take_over(latency);
         }
         self.h2_excesses.take_over(&other.h2_excesses);
         self.handshakes.take_over(&other.handshakes);
@@ -340,7 +341,7 @@ impl Counters {
     /// Counts how long a stream took. Only the owning thread may call this.
     #[inline]
     pub fn count_times(&self, times: &Times) {
-        self.latency.get_or_init(Box::default).add(times);
+        self.latency.get_or_init(|| densely(Box::default)).add(times);
     }
 
     /// Counts a response by its class; 0 when there was none.
@@ -481,8 +482,8 @@ impl ServerCounts {
     /// Of one of so many threads, which calls this.
     #[inline]
     fn mine(&self, thread: usize, threads: usize) -> &Counters {
-        let all = self.threads.get_or_init(|| (0..threads).map(|_| OnceLock::new()).collect());
-        all[thread].get_or_init(Box::default)
+        let all = self.threads.get_or_init(|| densely(|| (0..threads).map(|_| OnceLock::new()).collect()));
+        all[thread].get_or_init(|| densely(Box::default))
     }
 
     /// Of a thread that has counted something.

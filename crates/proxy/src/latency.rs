@@ -7,6 +7,7 @@
 use std::sync::OnceLock;
 
 use thalweg_sample::facts::Durations;
+use thalweg_sys::dense::densely;
 
 use crate::counters::counter::Counter;
 
@@ -136,7 +137,7 @@ impl Latency {
 
     #[cold]
     fn add_waits(&self, queue: u64, connect: u64) {
-        let [in_queue, connecting] = &**self.waits.get_or_init(Box::default);
+        let [in_queue, connecting] = &**self.waits.get_or_init(|| densely(Box::default));
         for (histogram, us) in [(in_queue, queue), (connecting, connect)] {
             if us != 0 {
                 histogram.add(bucket(us), us);
@@ -159,7 +160,7 @@ impl Latency {
         self.total.take_over(&other.total);
         self.response.take_over(&other.response);
         if let Some(theirs) = other.waits.get() {
-            let own = self.waits.get_or_init(Box::default);
+            let own = self.waits.get_or_init(|| densely(Box::default));
             own.iter().zip(theirs.iter()).for_each(|(own, theirs)| own.take_over(theirs));
         }
     }

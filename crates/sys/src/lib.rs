@@ -1,4 +1,5 @@
-//! The C library calls that have no safe wrapper elsewhere, as small safe functions, one file per topic.
+//! The C library calls that have no safe wrapper elsewhere, as small safe functions, one file per topic; and [`dense`], an allocator for
+//! what stays when much around it goes.
 //!
 //! Besides the runtime this is the only crate that contains unsafe code; every other one forbids it.
 
@@ -10,6 +11,7 @@ pub mod calls;
 pub mod capabilities;
 pub mod child;
 pub mod crypt;
+pub mod dense;
 pub mod directory;
 pub mod fd;
 pub mod handover;

@@ -5,7 +5,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -25,9 +25,11 @@ pub fn free_emptied_pages() {
     unsafe { mi_collect(false) };
 }
 
-/// Returns the pages that mimalloc keeps for the calling thread, and those it keeps for all, to the system. Takes longer
-/// than is good on the path of a request. Without effect where another allocator is in use.
+/// Returns the pages that mimalloc keeps for the calling thread, and those it keeps for all, to the system, and those of what is
+/// [allocated densely](crate::dense). Takes longer than is good on the path of a request. Without effect where another allocator
+/// is in use.
 pub fn give_back_pages() {
+    crate::dense::give_back();
     // SAFETY: takes no pointer, may be called on any thread at any time outside of an allocation.
     unsafe { mi_collect(true) };
 }
@@ -46,15 +48,6 @@ pub fn give_back_what_is_left() {
         IS_ASKED.store(true, Ordering::Release);
         keeper.unpark();
     }
-}
-
-/// Has threads that wait for work give back what others freed of theirs.
-type Asks = Box<dyn Fn() + Send>;
-static ASKS: Mutex<Vec<Asks>> = Mutex::new(Vec::new());
-
-/// Whenever [what is left](give_back_what_is_left) is given back, `ask` is called, to have a thread do the same that waits for work.
-pub fn ask_when_giving_back(ask: impl Fn() + Send + 'static) {
-    ASKS.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(ask));
 }
 
 /// Has a thread of that name do `work`. Until it ended, the calling thread, the first one of the process, gives back what other
@@ -99,7 +92,6 @@ pub fn keep_while<T: Send + 'static>(
         {
             thread::park_timeout(left);
         }
-        ASKS.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|ask| ask());
         give_back_pages();
     }
     worker.join().or_else(|panic| resume_unwind(panic))
@@ -108,17 +100,18 @@ pub fn keep_while<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
 
     #[test]
     fn work_is_done_on_another_thread_and_its_end_is_the_end() {
         let here = thread::current().id();
-        let (ask, asked) = mpsc::channel();
-        ask_when_giving_back(move || _ = ask.send(thread::current().id()));
         let kept = keep_while("works", move || {
             // While it waits for more of this, too.
             give_back_what_is_left();
-            assert_eq!(asked.recv_timeout(Duration::from_secs(20)), Ok(here));
+            let since = Instant::now();
+            while IS_ASKED.load(Ordering::Acquire) {
+                assert!(since.elapsed() < Duration::from_secs(20), "nobody gives back");
+                thread::yield_now();
+            }
             (thread::current().id() != here, thread::current().name().map(str::to_owned))
         });
         assert_eq!(kept.unwrap(), (true, Some("works".to_owned())));

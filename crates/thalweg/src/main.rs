@@ -36,11 +36,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cli::{Command, CommandError, MasterMode, Shown};
 use program::Program;
 use thalweg_runtime::memory::WithReserve;
+use thalweg_sys::dense::Dense;
 
 use report::{Reporter, Verbosity, error_output, output};
 
 #[global_allocator]
-static ALLOCATOR: WithReserve<mimalloc::MiMalloc> = WithReserve(mimalloc::MiMalloc);
+static ALLOCATOR: WithReserve<Dense<mimalloc::MiMalloc>> = WithReserve(Dense(mimalloc::MiMalloc));
 
 /// Locks a mutex whatever happened to another thread that held it: what these mutexes guard is valid at any time.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

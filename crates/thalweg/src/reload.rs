@@ -39,10 +39,10 @@ pub struct Reloader {
     /// Held by the reload that is in progress.
     busy: Mutex<()>,
     /// Where reloads are made.
-    works: Arc<Aside>,
+    works: Aside,
     /// Where files are read. It gives way a little to those that serve: it takes long, and holds nothing that they wait for. What
     /// comes after it does, for a moment, and is not delayed.
-    reads: Arc<Aside>,
+    reads: Aside,
 }
 
 /// What came of a reload.

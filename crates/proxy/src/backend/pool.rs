@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use thalweg_runtime::pool::Block;
 use thalweg_runtime::{clock, give_way};
+use thalweg_sys::dense::densely;
 
 use super::connect::ServerConn;
 use super::demand::Demand;
@@ -59,13 +60,13 @@ impl Pools {
 
     #[cold]
     fn make(&self, server: usize, counters: Kept) -> Rc<Pool> {
-        let pool = Rc::new(Pool { idle: RefCell::default(), counters });
+        let pool = densely(|| Rc::new(Pool { idle: RefCell::default(), counters }));
         let mut all = self.all.borrow_mut();
         let at = server / NEIGHBOURS;
         if all.len() <= at {
             all.resize_with(at + 1, || None);
         }
-        let places = all[at].get_or_insert_with(|| Box::new([const { None }; NEIGHBOURS]));
+        let places = all[at].get_or_insert_with(|| densely(|| Box::new([const { None }; NEIGHBOURS])));
         places[server % NEIGHBOURS] = Some(Rc::clone(&pool));
         pool
     }
