@@ -19,6 +19,7 @@ use thalweg_live::{FreeNumbers, Gone, Parting, Returns};
 use thalweg_runtime::topology::roam;
 use thalweg_runtime::{Class, Handle, Kind, SpawnOptions, run_on, spawn_with, timer};
 use thalweg_shared::{AtomicBool, AtomicU32, Mutex, MutexGuard};
+use thalweg_sys::dense::allocate_densely;
 use thalweg_sys::memory::{free_emptied_pages, give_back_pages, give_back_what_is_left};
 use thalweg_sys::process::give_way;
 
@@ -359,6 +360,7 @@ pub(crate) fn settle(live: &Arc<Live>) {
 fn bury(snapshots: Vec<Arc<Instance>>, live: &Weak<Live>) {
     roam();
     give_way();
+    allocate_densely();
     drop(snapshots);
     if let Some(now) = live.upgrade().and_then(|live| live.current()) {
         now.free_left();

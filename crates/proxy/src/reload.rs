@@ -115,6 +115,8 @@ struct Follows {
     removed: Vec<(Arc<Backend>, Shared<Server>, ProxyId)>,
     /// Those of backends that are gone as a whole. Streams that are on their way there are balanced to them still.
     left: Vec<(ProxyId, Shared<Server>)>,
+    /// Those backends.
+    parting: Vec<Arc<Backend>>,
     gone: Vec<Gone<Number>>,
 }
 
@@ -161,7 +163,7 @@ impl Next {
     /// Nothing was changed.
     pub fn put_in_force(self, handle: &Handle, sockets: Vec<Vec<ThreadSocket>>) -> Result<u64, Overtaken> {
         let Next { reserved, config, follows } = self;
-        let Follows { backends, added, changed, renumbered, removed, left, gone } = follows;
+        let Follows { backends, added, changed, renumbered, removed, left, parting, gone } = follows;
         let base = Arc::clone(&reserved.base);
         let live = Arc::clone(&base.live);
         let _changing = locked(&live.changes.changing);
@@ -209,12 +211,7 @@ impl Next {
             }
         }
         drop(held);
-        for before in base.config.proxies.iter().filter(|before| next.config.find_proxy(before.id).is_none())
-        {
-            if let Some(backend) = base.backends.get(before.id.0 as usize) {
-                backend.part();
-            }
-        }
+        parting.iter().for_each(|backend| backend.part());
         let pools: Arc<[usize]> = removed
             .iter()
             .map(|(backend, server, _)| backend.flat(server.id))
@@ -294,6 +291,7 @@ impl Follows {
             let numbers = before.servers.iter().map(|server| Number::server(before.id, backend, server.id));
             self.gone.extend(numbers);
             self.left.extend(before.servers.iter().map(|server| (before.id, server.clone())));
+            self.parting.push(Arc::clone(backend));
         }
         self.gone.extend(lost_listeners(base, before, None));
         self.gone.push(Number::proxy(&base.live, before.id));

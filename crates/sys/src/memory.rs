@@ -26,8 +26,8 @@ pub fn free_emptied_pages() {
 }
 
 /// Returns the pages that mimalloc keeps for the calling thread, and those it keeps for all, to the system, and those of what is
-/// [allocated densely](crate::dense). Takes longer than is good on the path of a request. Without effect where another allocator
-/// is in use.
+/// [allocated densely](crate::dense), of which a thread that serves leaves to others what others allocated. Takes longer than is good on
+/// the path of a request. Without effect where another allocator is in use.
 pub fn give_back_pages() {
     crate::dense::give_back();
     // SAFETY: takes no pointer, may be called on any thread at any time outside of an allocation.
@@ -81,6 +81,7 @@ pub fn keep_while<T: Send + 'static>(
     })?;
     // It does not give way: how nice the process is shown to be is how nice its first thread is.
     let _ = KEEPER.set(thread::current());
+    crate::dense::allocate_densely();
     while !is_over.load(Ordering::Acquire) {
         if !IS_ASKED.swap(false, Ordering::Acquire) {
             thread::park();

@@ -429,4 +429,4 @@ pub(super) fn class(layout: Layout) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

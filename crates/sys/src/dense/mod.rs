@@ -70,11 +70,16 @@ pub fn begin_anew() {
     }
 }
 
-/// Returns pages that are free to the system.
+/// Returns pages that are free to the system. A thread that serves leaves those of others to them, as there may be many.
 pub(crate) fn give_back() {
-    if REGION.load(Ordering::Relaxed) != NOWHERE {
+    if REGION.load(Ordering::Relaxed) == NOWHERE {
+        return;
+    }
+    if PURPOSE.get() == Some(Purpose::Aside) {
         locked(Purpose::Aside).give_back();
-        locked(Purpose::Kept).give_back();
+    }
+    if let Some(mut arena) = locked_for_caller(Purpose::Kept) {
+        arena.give_back();
     }
 }
 
@@ -88,11 +93,14 @@ static ARENAS: [Mutex<Arena>; 2] = [const { Mutex::new(Arena::new()) }; 2];
 /// Blocks that were freed while the arena was locked, each with the address of the next.
 static LEFT: [AtomicPtr<u8>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
 
-/// How far into the region it is, if it is.
+/// What it was allocated for, if it was here.
 #[inline]
-fn place(block: *mut u8) -> Option<usize> {
-    let at = block.addr().wrapping_sub(REGION.load(Ordering::Relaxed));
-    (at < 2 * ARENA).then_some(at)
+fn purpose_of(block: *mut u8) -> Option<Purpose> {
+    match block.addr().wrapping_sub(REGION.load(Ordering::Relaxed)) {
+        at if at >= 2 * ARENA => None,
+        at if at >= ARENA => Some(Purpose::Kept),
+        _ => Some(Purpose::Aside),
+    }
 }
 
 /// The arena of a purpose. What it holds is valid at any time, whatever happened to who had it.
@@ -129,6 +137,14 @@ fn locked_now(purpose: Purpose) -> Option<MutexGuard<'static, Arena>> {
     Some(arena)
 }
 
+/// The arena, for a thread that serves nobody; for others only if nobody has it.
+fn locked_for_caller(purpose: Purpose) -> Option<MutexGuard<'static, Arena>> {
+    match PURPOSE.get() {
+        Some(Purpose::Aside) => Some(locked(purpose)),
+        _ => locked_now(purpose),
+    }
+}
+
 /// Where blocks are, once there are any. None where the process may not have so many addresses.
 fn region() -> Option<*mut u8> {
     struct Region(*mut u8);
@@ -155,11 +171,7 @@ impl<A: GlobalAlloc> Dense<A> {
         if layout.size() > MOST || layout.align() > PAGE || layout.size() == 0 {
             return None;
         }
-        let mut arena = match purpose {
-            Purpose::Aside => locked(purpose),
-            // Who serves waits for nobody.
-            Purpose::Kept => locked_now(purpose)?,
-        };
+        let mut arena = locked_for_caller(purpose)?;
         if !arena.has_begun() {
             arena.begin(region()?.wrapping_add(purpose as usize * ARENA));
         }
@@ -168,13 +180,8 @@ impl<A: GlobalAlloc> Dense<A> {
 
     /// Frees a block from here.
     #[cold]
-    unsafe fn free(at: usize, block: *mut u8) {
-        let purpose = if at < ARENA { Purpose::Aside } else { Purpose::Kept };
-        let arena = match PURPOSE.get() {
-            Some(Purpose::Aside) => Some(locked(purpose)),
-            _ => locked_now(purpose),
-        };
-        match arena {
+    unsafe fn free(purpose: Purpose, block: *mut u8) {
+        match locked_for_caller(purpose) {
             // SAFETY: the caller says that it is one, and of this arena as its address says.
             Some(mut arena) => unsafe { arena.free(block) },
             None => {
@@ -195,9 +202,8 @@ impl<A: GlobalAlloc> Dense<A> {
     /// Moves a block from here or to here, or leaves it where there is room.
     #[cold]
     unsafe fn resize(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if let Some(at) = place(block) {
-            let purpose = if at < ARENA { Purpose::Aside } else { Purpose::Kept };
-            let room = locked_now(purpose).map_or(layout.size(), |mut arena| arena.room(block));
+        if let Some(purpose) = purpose_of(block) {
+            let room = locked_for_caller(purpose).map_or(layout.size(), |mut arena| arena.room(block));
             if size <= room && size >= room / 2 {
                 return block;
             }
@@ -246,7 +252,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Dense<A> {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if PURPOSE.get().is_some() || place(block).is_some() {
+        if PURPOSE.get().is_some() || purpose_of(block).is_some() {
             // SAFETY: the caller's promises are passed on.
             return unsafe { self.resize(block, layout, size) };
         }
@@ -256,9 +262,9 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Dense<A> {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        match place(block) {
+        match purpose_of(block) {
             // SAFETY: it is from here, and the caller does not use it any more.
-            Some(at) => unsafe { Self::free(at, block) },
+            Some(purpose) => unsafe { Self::free(purpose, block) },
             // SAFETY: as above.
             None => unsafe { self.0.dealloc(block, layout) },
         }

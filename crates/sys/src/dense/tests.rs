@@ -1,5 +1,6 @@
 use std::alloc::System;
 
+use super::arena::tests::{layout, numbers};
 use super::*;
 
 /// The arenas are those of the whole process.
@@ -9,18 +10,6 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn layout(size: usize) -> Layout {
-    Layout::from_size_align(size, 8).expect("a small one")
-}
-
-/// Numbers that are the same each time.
-fn numbers(mut seed: u64) -> impl FnMut(usize) -> usize {
-    move |below| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) as usize % below
-    }
-}
-
 #[test]
 fn who_asks_for_none_gets_none() {
     let _alone = alone();
@@ -28,15 +17,15 @@ fn who_asks_for_none_gets_none() {
     // SAFETY: the layout is not empty; the block came from there with it.
     unsafe {
         let block = dense.alloc(layout(100));
-        assert_eq!(place(block), None);
+        assert_eq!(purpose_of(block), None);
         let kept = densely(|| dense.alloc(layout(100)));
-        assert!(place(kept).is_some_and(|at| at >= ARENA));
+        assert_eq!(purpose_of(kept), Some(Purpose::Kept));
         let larger = dense.realloc(kept, layout(100), 5000);
-        assert_eq!(place(larger), None);
+        assert_eq!(purpose_of(larger), None);
         dense.dealloc(larger, layout(5000));
         dense.dealloc(block, layout(100));
         let huge = densely(|| dense.alloc(layout(MOST + 1)));
-        assert_eq!(place(huge), None);
+        assert_eq!(purpose_of(huge), None);
         dense.dealloc(huge, layout(MOST + 1));
     }
     assert_eq!(PURPOSE.get(), None);
@@ -57,7 +46,7 @@ fn what_is_resized_keeps_what_is_in_it() {
         let mut size = 10;
         for next in [30, 32, 33, 500, 5000, 4097, 70_000, MOST, MOST + 1, 2 * MOST, 5000, 12] {
             block = dense.realloc(block, layout(size), next);
-            assert_eq!(place(block).is_some(), next <= MOST, "{next}");
+            assert_eq!(purpose_of(block).is_some(), next <= MOST, "{next}");
             assert_eq!(std::slice::from_raw_parts(block, 10), [7; 10], "{next}");
             size = next;
         }
@@ -116,9 +105,43 @@ fn threads_free_what_others_allocated() {
         }
         drop(gives);
     });
+    // By a thread that gives back what others leave.
+    allocate_densely();
     give_back();
     for purpose in [Purpose::Aside, Purpose::Kept] {
         // Blocks that were left are freed by whoever has the lock next.
         assert!(LEFT[purpose as usize].load(Ordering::Relaxed).is_null());
     }
+}
+
+/// Whoever has the arenas, a thread that serves does not wait for it, whatever it does.
+#[test]
+fn who_serves_waits_for_nobody() {
+    let _alone = alone();
+    let dense = Dense(System);
+    // SAFETY: the layout is not empty.
+    let kept = densely(|| unsafe { dense.alloc(layout(100)) });
+    assert_eq!(purpose_of(kept), Some(Purpose::Kept));
+    let kept = kept.expose_provenance();
+    let held = [locked(Purpose::Aside), locked(Purpose::Kept)];
+    let (tell, told) = std::sync::mpsc::channel();
+    let serves = std::thread::spawn(move || {
+        give_back();
+        let kept = ptr::with_exposed_provenance_mut::<u8>(kept);
+        // SAFETY: the block has that layout, and nobody else has it; the other one comes from there.
+        unsafe {
+            let other = densely(|| dense.alloc(layout(100)));
+            tell.send(purpose_of(other)).expect("the test waits");
+            dense.dealloc(other, layout(100));
+            dense.dealloc(kept, layout(100));
+        }
+        tell.send(None).expect("the test waits");
+    });
+    let wait = || told.recv_timeout(std::time::Duration::from_secs(20));
+    assert_eq!((wait(), wait()), (Ok(None), Ok(None)));
+    serves.join().expect("it is done");
+    assert!(!LEFT[Purpose::Kept as usize].load(Ordering::Relaxed).is_null());
+    drop(held);
+    drop(locked(Purpose::Kept));
+    assert!(LEFT[Purpose::Kept as usize].load(Ordering::Relaxed).is_null());
 }

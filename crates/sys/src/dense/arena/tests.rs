@@ -9,7 +9,7 @@ fn arena() -> Box<Arena> {
     arena
 }
 
-fn layout(size: usize) -> Layout {
+pub(in super::super) fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 8).expect("a small one")
 }
 
@@ -26,7 +26,7 @@ fn resident(arena: &Arena) -> usize {
 }
 
 /// Numbers that are the same each time.
-fn numbers(mut seed: u64) -> impl FnMut(usize) -> usize {
+pub(in super::super) fn numbers(mut seed: u64) -> impl FnMut(usize) -> usize {
     move |below| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as usize % below
