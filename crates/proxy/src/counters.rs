@@ -469,6 +469,9 @@ impl std::ops::Index<usize> for Row {
 /// What is read where nothing was counted, and nobody may write.
 static NOTHING: LazyLock<Counters> = LazyLock::new(Counters::default);
 
+/// The same of the largest rates.
+static NEVER: LazyLock<Peaks> = LazyLock::new(Peaks::default);
+
 /// What is counted of one server.
 #[derive(Default)]
 pub struct ServerCounts {
@@ -561,8 +564,13 @@ impl ServerRows {
         made
     }
 
-    /// The largest rates of a server.
+    /// The largest rates of a server, to read.
     pub fn peaks(&self, at: usize) -> &Peaks {
+        self.rows.get(at).map_or(&NEVER, |counts| &counts.peaks)
+    }
+
+    /// The same, to be raised by who counts.
+    pub(crate) fn own_peaks(&self, at: usize) -> &Peaks {
         &self.rows.at(at).peaks
     }
 
@@ -676,6 +684,8 @@ mod tests {
             made
         });
         assert_eq!((made(&servers), servers.of(99_999, 0).total.get()), (0, 0));
+        let seen = servers.peaks(7).streams(servers.all(7)) + servers.sum(7, |c| &c.total);
+        assert_eq!((seen, servers.made()), (0, 0), "to read takes none, either");
         servers.mine(99_999, 3).total.add(1);
         assert_eq!((servers.of(99_999, 3).total.get(), servers.of(99_999, 0).total.get()), (1, 0));
         assert_eq!(

@@ -606,7 +606,7 @@ impl Worker {
         if let Some(past) = server.counters.session_rate.add(clock::now_ms()) {
             let all = &self.instance.servers;
             let rates = all.all(server.index).map(|counters| &counters.session_rate);
-            raise(&all.peaks(server.index).sessions, rates, past);
+            raise(&all.own_peaks(server.index).sessions, rates, past);
         }
     }
 

@@ -46,7 +46,7 @@ impl<'a> Stay<'a> {
                 instance.backend_peaks[at].look(mine, all);
             }
             Place::Server(index) => {
-                instance.servers.peaks(index).look(mine, instance.servers.all(index));
+                instance.servers.own_peaks(index).look(mine, instance.servers.all(index));
             }
         }
     }
