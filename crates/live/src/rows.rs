@@ -14,6 +14,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
+use thalweg_sys::dense::densely;
+
 use crate::growing::Growing;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, locked};
 
@@ -59,19 +61,68 @@ struct All<T> {
 /// What all snapshots know of.
 struct Book<T> {
     ways: u64,
-    chunks: Vec<Known<T>>,
+    /// Chunks with numbers that the last snapshot uses, a bit each.
+    used: Vec<u64>,
+    /// Where something was made: numbers may be far apart.
+    pages: Vec<Option<Box<Page<T>>>>,
     /// Memory of some that were left may still be taken.
     has_left: bool,
 }
 
+type Page<T> = [Known<T>; PART];
+
 /// A chunk, as all snapshots know it.
 enum Known<T> {
-    /// None of its values was used yet.
+    /// It is not made.
     New,
     /// It is in use, or was when it was last looked at.
     Kept(Arc<Chunk<T>>),
     /// No snapshot that comes has it: it goes with the last who still has it, if there is one.
     Left(Weak<Chunk<T>>),
+}
+
+impl<T> Book<T> {
+    fn new() -> Book<T> {
+        Book { ways: 0, used: Vec::new(), pages: Vec::new(), has_left: false }
+    }
+
+    fn use_chunk(&mut self, at: usize) {
+        let bits = at / 64;
+        self.used.resize(self.used.len().max(bits + 1), 0);
+        self.used[bits] |= 1 << (at % 64);
+    }
+
+    fn chunk(&self, at: usize) -> Option<Arc<Chunk<T>>> {
+        self.pages.get(at / PART)?.as_ref()?[at % PART].chunk()
+    }
+
+    /// A place, to have something made there.
+    fn place(&mut self, at: usize) -> &mut Known<T> {
+        let page = at / PART;
+        self.pages.resize_with(self.pages.len().max(page + 1), || None);
+        let page = &mut self.pages[page];
+        &mut page.get_or_insert_with(|| densely(|| Box::new([const { Known::New }; PART])))[at % PART]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, &Known<T>)> {
+        let pages = self.pages.iter().enumerate().filter_map(|(number, page)| Some((number, page.as_ref()?)));
+        pages.flat_map(|(number, page)| (number * PART..).zip(page.iter()))
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Known<T>)> {
+        let pages =
+            self.pages.iter_mut().enumerate().filter_map(|(number, page)| Some((number, page.as_mut()?)));
+        pages.flat_map(|(number, page)| (number * PART..).zip(page.iter_mut()))
+    }
+
+    /// Frees the memory of pages where nothing is known any more.
+    fn shrink(&mut self) {
+        for page in &mut self.pages {
+            page.take_if(|page| page.iter().all(|known| matches!(known, Known::New)));
+        }
+        while self.pages.pop_if(|last| last.is_none()).is_some() {}
+        self.pages.shrink_to_fit();
+    }
 }
 
 impl<T> Known<T> {
@@ -94,8 +145,8 @@ impl<T> Known<T> {
     fn leave(&mut self) {
         match self {
             Known::Kept(chunk) if cfg!(not(planted)) => *self = Known::Left(Arc::downgrade(chunk)),
-            Known::Kept(_) | Known::New => *self = Known::Left(Weak::new()),
-            Known::Left(_) => {}
+            Known::Kept(_) => *self = Known::New,
+            Known::New | Known::Left(_) => {}
         }
     }
 }
@@ -115,6 +166,11 @@ impl<T> Deref for Held<T> {
     }
 }
 
+/// Whether a chunk's bit is set.
+fn is_in(used: &[u64], at: usize) -> bool {
+    used.get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
+}
+
 /// Of so many values, none of which is known yet.
 fn parts<T>(len: usize) -> Growing<Part<T>> {
     (0..len.div_ceil(CHUNK).div_ceil(PART)).map(|_| OnceLock::new()).collect()
@@ -122,42 +178,38 @@ fn parts<T>(len: usize) -> Growing<Part<T>> {
 
 /// A chunk's place, made if it was not.
 fn near_in<T>(near: &Growing<Part<T>>, at: usize) -> &Near<T> {
-    &near[at / PART].get_or_init(|| Box::new(std::array::from_fn(|_| Near::new())))[at % PART]
+    &near[at / PART].get_or_init(|| densely(|| Box::new(std::array::from_fn(|_| Near::new()))))[at % PART]
 }
 
 impl<T> Rows<T> {
     /// A row of `len` values at first, none of which is made yet.
     pub fn new(len: usize) -> Rows<T> {
-        let book = Mutex::new(Book { ways: 0, chunks: Vec::new(), has_left: false });
-        let known = Arc::new(All { book, made: AtomicU64::new(0) });
+        let known = Arc::new(All { book: Mutex::new(Book::new()), made: AtomicU64::new(0) });
         Rows { near: parts(len), room: len, way: 0, known }
     }
 
     /// The way of the next snapshot, which uses these numbers and no others. What lies at others goes with the snapshots before it.
     pub fn next(&self, used: impl Iterator<Item = usize>) -> Rows<T> {
         let mut book = self.known();
-        let (mut is_used, mut room) = (Vec::new(), 0);
+        let book = &mut *book;
+        book.used.clear();
+        let mut room = 0;
         for number in used {
             room = room.max(number + 1);
-            is_used.resize(is_used.len().max(room.div_ceil(CHUNK)), false);
-            is_used[number / CHUNK] = true;
+            book.use_chunk(number / CHUNK);
         }
-        let book = &mut *book;
-        let needed = is_used.len();
-        book.chunks.iter_mut().skip(needed).for_each(Known::leave);
-        while book.chunks.len() > needed && book.chunks.pop_if(|last| last.chunk().is_none()).is_some() {}
-        let chunks = book.chunks.len().max(needed);
-        book.chunks.resize_with(chunks, || Known::New);
-        book.chunks.shrink_to_fit();
-        is_used.resize(book.chunks.len(), false);
+        book.used.shrink_to_fit();
         let near = parts(room);
-        for (at, (known, is_used)) in book.chunks.iter_mut().zip(is_used).enumerate() {
-            if !is_used {
+        let used = std::mem::take(&mut book.used);
+        for (at, known) in book.iter_mut() {
+            if !is_in(&used, at) {
                 known.leave();
             } else if let Some(chunk) = known.stay() {
                 near_in(&near, at).chunk.get_or_init(|| chunk);
             }
         }
+        book.used = used;
+        book.shrink();
         book.ways += 1;
         book.has_left = true;
         Rows { near, room, way: book.ways, known: Arc::clone(&self.known) }
@@ -166,9 +218,12 @@ impl<T> Rows<T> {
     /// No snapshot that comes has any of it, but another thing may have the numbers. Each of those that are there keeps what it has
     /// looked for so far.
     pub fn part(&self) {
-        let book = std::mem::take(&mut self.known().chunks);
-        // Goes behind the lock.
+        let mut book = self.known();
+        book.used.clear();
+        let pages = std::mem::take(&mut book.pages);
         drop(book);
+        // Goes behind the lock.
+        drop(pages);
     }
 
     /// Behind the highest number that this was made for.
@@ -222,7 +277,7 @@ impl<T> Rows<T> {
             return None;
         }
         let book = self.known();
-        match book.chunks.get(at).and_then(Known::chunk) {
+        match book.chunk(at) {
             // With the lock: one at a time goes here.
             Some(chunk) => Some(near_in(&self.near, at).chunk.get_or_init(|| chunk)),
             None => {
@@ -238,8 +293,8 @@ impl<T> Rows<T> {
 
     /// Looks at a value, if it was made, without keeping it for this snapshot.
     pub fn peek<R>(&self, number: usize, look: impl FnOnce(&T) -> R) -> Option<R> {
-        let known = self.known().chunks.get(number / CHUNK).and_then(Known::chunk);
-        known.map(|chunk| look(&chunk[number % CHUNK]))
+        let chunk = self.known().chunk(number / CHUNK);
+        chunk.map(|chunk| look(&chunk[number % CHUNK]))
     }
 
     /// Frees the memory of values that went with the last snapshot that had them. Until then it is only known that they are gone.
@@ -249,27 +304,25 @@ impl<T> Rows<T> {
         let mut book = self.known();
         let book = &mut *book;
         if std::mem::take(&mut book.has_left) {
-            for known in &mut book.chunks {
-                let Known::Left(chunk) = known else { continue };
-                match chunk.strong_count() {
-                    0 => free.push(std::mem::take(chunk)),
-                    _ => book.has_left = true,
+            let mut has_left = false;
+            for (_, known) in book.iter_mut() {
+                match known {
+                    Known::Left(chunk) if chunk.strong_count() == 0 => {
+                        free.push(std::mem::replace(known, Known::New));
+                    }
+                    Known::Left(_) => has_left = true,
+                    Known::New | Known::Kept(_) => {}
                 }
             }
-            while book.chunks.pop_if(|last| last.chunk().is_none()).is_some() {}
-            book.chunks.shrink_to_fit();
+            book.has_left = has_left;
+            book.shrink();
         }
     }
 
     /// Chunks whose memory is taken, be they in use or not.
     #[cfg(test)]
     fn taken(&self) -> usize {
-        let is_taken = |known: &&Known<T>| match known {
-            Known::New => false,
-            Known::Kept(_) => true,
-            Known::Left(chunk) => !chunk.ptr_eq(&Weak::new()),
-        };
-        self.known().chunks.iter().filter(is_taken).count()
+        self.known().iter().filter(|(_, known)| !matches!(known, Known::New)).count()
     }
 
     /// Looks at all values that snapshots keep, with some of their neighbours.
@@ -279,16 +332,17 @@ impl<T> Rows<T> {
 
     /// The same, with their numbers.
     pub fn each_with_number(&self, mut look: impl FnMut(usize, &T)) {
-        let known = self.known().chunks.iter().map(Known::chunk).collect::<Vec<_>>();
-        let chunks = known.iter().enumerate().filter_map(|(at, chunk)| Some((at, chunk.as_ref()?)));
-        let values = chunks.flat_map(|(at, chunk)| (at * CHUNK..).zip(chunk.iter()));
+        let book = self.known();
+        let chunks: Vec<_> = book.iter().filter_map(|(at, known)| Some((at, known.chunk()?))).collect();
+        drop(book);
+        let values = chunks.iter().flat_map(|(at, chunk)| (at * CHUNK..).zip(chunk.iter()));
         values.for_each(|(number, value)| look(number, value));
     }
 
     /// All values that snapshots that come have, with their numbers and some of their neighbours. This snapshot keeps them, too.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         let book = self.known();
-        for (at, known) in book.chunks.iter().enumerate() {
+        for (at, known) in book.iter() {
             if let Known::Kept(chunk) = known {
                 near_in(&self.near, at).chunk.get_or_init(|| Arc::clone(chunk));
             }
@@ -339,21 +393,19 @@ impl<T: Default> Rows<T> {
     }
 
     fn made_chunk(&self, book: &mut Book<T>, at: usize) -> Arc<Chunk<T>> {
-        if book.chunks.len() <= at {
-            book.chunks.resize_with(at + 1, || Known::New);
-        }
-        let known = &mut book.chunks[at];
+        // What the last snapshot does not use goes with those that still do.
+        let stays = self.way == book.ways || is_in(&book.used, at);
+        let known = book.place(at);
         let chunk = known.chunk().unwrap_or_else(|| {
-            let chunk = Arc::new(std::array::from_fn(|_| T::default()));
+            let chunk = densely(|| Arc::new(std::array::from_fn(|_| T::default())));
             self.known.made.fetch_add(1, Ordering::AcqRel);
             chunk
         });
-        // What was left stays so while only those who had it use it.
-        if matches!(known, Known::Left(_)) && self.way != book.ways {
+        if stays {
+            *known = Known::Kept(Arc::clone(&chunk));
+        } else {
             *known = Known::Left(Arc::downgrade(&chunk));
             book.has_left = true;
-        } else {
-            *known = Known::Kept(Arc::clone(&chunk));
         }
         chunk
     }
@@ -361,7 +413,7 @@ impl<T: Default> Rows<T> {
 
 impl<T> fmt::Debug for Rows<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rows").field("chunks", &self.known().chunks.len()).finish_non_exhaustive()
+        f.debug_struct("Rows").field("pages", &self.known().pages.len()).finish_non_exhaustive()
     }
 }
 
@@ -478,6 +530,29 @@ mod tests {
         assert_eq!(THERE.get(), 0);
     }
 
+    /// Numbers may be far apart: what is between them takes nothing, nor does what was there.
+    #[test]
+    fn pages_are_where_something_is() {
+        let pages = |rows: &Rows<Value>| {
+            let book = rows.known();
+            (book.pages.iter().flatten().count(), book.pages.len())
+        };
+        let first: Rows<Value> = Rows::new(100_000);
+        for number in (0..100_000).step_by(10 * PART * CHUNK) {
+            first.at(number);
+        }
+        assert_eq!(pages(&first).0, 100_000usize.div_ceil(10 * PART * CHUNK));
+        let second = first.next([0, 50_000].into_iter());
+        second.at(50_000);
+        drop(first);
+        second.free_left();
+        assert_eq!(pages(&second), (2, 50_000 / PART / CHUNK + 1));
+        let third = second.next(std::iter::once(0));
+        drop(second);
+        third.free_left();
+        assert_eq!((pages(&third), THERE.get()), ((1, 1), CHUNK));
+    }
+
     #[test]
     fn what_is_made_for_the_next_does_not_stay_with_the_one_before() {
         let before: Rows<Value> = Rows::new(1);
@@ -525,6 +600,7 @@ mod tests {
         assert_eq!(later.at(3).0.get(), 8, "it is kept again");
         let last = later.next([40].into_iter());
         later.at(500).0.set(5);
+        assert!(last.iter().all(|(at, _)| at < 500), "it goes with those that use it");
         drop(last.next([40].into_iter()));
         // Who still has what was left does not make it stay.
         assert_eq!((later.at(500).0.get(), later.at(3).0.get()), (5, 8));
