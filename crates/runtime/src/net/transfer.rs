@@ -64,7 +64,8 @@ thread_local! {
 pub(crate) fn with_shared<R>(f: impl FnOnce(&mut [u8]) -> R) -> R {
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.is_empty() {
-            buffer.resize(SHARED, 0);
+            // Pages that nothing was received into take no memory.
+            *buffer = vec![0; SHARED];
         }
         f(buffer)
     })
