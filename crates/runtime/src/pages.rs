@@ -3,6 +3,7 @@
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Zeroed pages, which go back when this is dropped.
 pub(crate) struct Pages {
@@ -55,16 +56,47 @@ impl Drop for Pages {
 /// How many pages of a slice are in memory, those at its ends included.
 #[cfg(test)]
 pub(crate) fn resident<T>(slice: &[T]) -> usize {
-    // SAFETY: asks for a number.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
-    let range = slice.as_ptr_range();
-    let start = range.start as usize / page * page;
-    let mut pages = vec![0; (range.end as usize - start).div_ceil(page)];
+    resident_at(slice.as_ptr().cast(), size_of_val(slice))
+}
+
+/// The same of any memory that is mapped.
+#[cfg(test)]
+pub(crate) fn resident_at(start: *const u8, len: usize) -> usize {
+    let (from, to) = (start as usize / page_len() * page_len(), start as usize + len);
+    let mut pages = vec![0; (to - from).div_ceil(page_len())];
     // SAFETY: reads nothing of the memory, and writes a byte for each page.
-    let result =
-        unsafe { libc::mincore(start as *mut libc::c_void, range.end as usize - start, pages.as_mut_ptr()) };
+    let result = unsafe { libc::mincore(from as *mut libc::c_void, to - from, pages.as_mut_ptr()) };
     assert_eq!(result, 0);
     pages.iter().filter(|flags| *flags & 1 != 0).count()
+}
+
+/// Returns the pages of some memory to the system, but for those that have something else, too. What was in them is lost.
+///
+/// # Safety
+/// The memory is the caller's, of whatever allocator, and nobody else uses it.
+pub(crate) unsafe fn forget(start: NonNull<u8>, len: usize) {
+    let page = page_len();
+    let before = start.as_ptr().align_offset(page);
+    let len = len.saturating_sub(before) & !(page - 1);
+    if len > 0 && !cfg!(miri) {
+        // SAFETY: whole pages of that memory, which are zeros from now on. If it fails nothing happens.
+        unsafe { libc::madvise(start.as_ptr().wrapping_add(before).cast(), len, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Bytes of a page of the system.
+fn page_len() -> usize {
+    static LEN: AtomicUsize = AtomicUsize::new(0);
+    match LEN.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: asks for a number.
+            let len = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+            let len = usize::try_from(len).expect("the system has pages");
+            LEN.store(len, Ordering::Relaxed);
+            len
+        }
+        len => len,
+    }
 }
 
 #[cfg(test)]
@@ -82,5 +114,26 @@ mod tests {
         values[99_999] = 7;
         assert_eq!((values[0], values[99_999]), (0, 7));
         assert!(resident(values) <= 2);
+    }
+
+    #[test]
+    fn pages_of_what_is_forgotten_go_and_what_lies_beside_it_stays() {
+        let page = page_len();
+        let mut all = vec![7_u8; 8 * page];
+        let begin = all.as_ptr().align_offset(page);
+        for (from, to, gone) in
+            [(begin + 1, begin + 2 * page - 1, 0), (begin + 2 * page - 1, begin + 5 * page + 1, 3)]
+        {
+            let start = NonNull::from(&mut all[from]);
+            // SAFETY: of the vector, which nobody else uses.
+            unsafe { forget(start, to - from) };
+            assert_eq!(
+                all[from..to].iter().filter(|byte| **byte == 0).count(),
+                gone * page,
+                "{from} to {to}"
+            );
+            assert!(all[..from].iter().chain(&all[to..]).all(|byte| *byte == 7));
+            all.fill(7);
+        }
     }
 }

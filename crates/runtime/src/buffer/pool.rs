@@ -12,6 +12,7 @@
 
 use super::{BULK_MARGIN, BULK_SIZE, Buf, DEFAULT_SIZE, Origin, part};
 use crate::memory;
+use crate::pages;
 use crate::plant::bug;
 use crate::pool::{Stock, TakeStock};
 use crate::task::{Reason, TaskId, current_task};
@@ -126,6 +127,9 @@ impl Pool {
     fn give_back(&mut self, count: usize) {
         let size = self.config.size;
         for ptr in self.free.drain(..count) {
+            // The allocator would keep them for as long as a neighbour is in use.
+            // SAFETY: nobody uses the block.
+            unsafe { pages::forget(ptr, size) };
             block_free(ptr, size);
         }
         if self.free.capacity() > 4 * self.free.len() {
@@ -521,5 +525,23 @@ mod tests {
             kept = stats().free;
         }
         assert!((10..=11).contains(&kept), "{kept}");
+    }
+
+    /// Not only the allocator's: it keeps them as long as a neighbour is in use.
+    #[cfg(not(miri))]
+    #[test]
+    fn pages_of_a_block_that_goes_back_are_the_systems() {
+        configure(BufferConfig::default());
+        let mut burst: Vec<Buf> = (0..64).map(|_| Buf::with_capacity_default().unwrap()).collect();
+        for buf in &mut burst {
+            buf.extend_from_slice(&[7; DEFAULT_SIZE]).unwrap();
+        }
+        let starts: Vec<*const u8> = burst.iter().skip(1).step_by(2).map(Buf::read_ptr).collect();
+        // Their neighbours stay.
+        let burst: Vec<Buf> = burst.into_iter().step_by(2).collect();
+        let resident = || starts.iter().map(|start| pages::resident_at(*start, DEFAULT_SIZE)).sum::<usize>();
+        let before = resident();
+        trim();
+        assert!(resident() < before / 2, "{before} pages, {} since, beside {}", resident(), burst.len());
     }
 }
