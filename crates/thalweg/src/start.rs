@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_config::Config;
 use thalweg_runtime::memory;
+use thalweg_sys::dense::allocate_densely;
 use thalweg_sys::process::{self as sys, Child, Forked};
 use thalweg_sys::signal::{self, Signal, SignalSet};
 
@@ -47,6 +48,10 @@ pub fn run(
     reporter: &mut Reporter,
 ) -> ExitCode {
     let begun = Instant::now();
+    // The first configuration goes one day, as those after it. With a limit of memory this thread serves.
+    if options.memory_limit_mb.is_none_or(|mb| mb == 0) {
+        allocate_densely();
+    }
     let done = match prepare(program, options, worker.as_mut(), reporter) {
         Ok(Prepared::Done) => Ok(()),
         Ok(Prepared::Listening(service, settings, signals)) => {
