@@ -9,13 +9,14 @@
 //!
 //! The kernel takes posted blocks in the order in which they were posted, so all of them become resident and pass
 //! through the cache in turn. That is why only `target` of them are posted at a time; the target doubles when
-//! the kernel ran out. Slabs of blocks are added when there is no spare, up to [`BLOCKS_MAX`]. When its thread goes idle
-//! the ring is cut back ([`trim`]): no more blocks than at first are posted from then on, and the pages of the slabs that
+//! the kernel ran out, and halves when it did not for a while ([`look`]). Slabs of blocks are added when there is no spare, up to
+//! [`BLOCKS_MAX`]. When its thread goes idle the ring is cut back ([`trim`]): no more blocks than at first are posted from then on, and the pages of the slabs that
 //! no buffer uses go back to the kernel, whether their blocks are spare or posted. The kernel fills blocks only while the
 //! thread is inside `io_uring_enter`, and gets fresh pages then.
 
 use super::{Buf, Origin};
 use crate::memory;
+use crate::pages;
 use io_uring::types::BufRingEntry;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
@@ -27,6 +28,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 pub(crate) const BLOCKS_MAX: u32 = 4096;
 /// Blocks allocated at a time.
 const SLAB: u32 = 128;
+/// Looks between which the kernel did not run out, until fewer are posted: 2.5 seconds. Should they be missed, that costs one of
+/// the sockets another submission.
+const CALM: u32 = 10;
 /// Beyond this share of [`BLOCKS_MAX`] in use, received data is copied out at once so that the ring cannot starve.
 const PRESSURE: u32 = BLOCKS_MAX / 4 * 3;
 
@@ -44,6 +48,10 @@ pub(crate) struct RingBuffers {
     /// Blocks that the kernel filled so far, and had filled when the target was last raised; both wrap.
     filled: u32,
     filled_then: u32,
+    /// Looks since the kernel ran out or the target was lowered.
+    calm: u32,
+    /// The target was lowered: what is spare once no more are posted than that has pages that nobody needs.
+    ebbs: bool,
 }
 
 struct Slab {
@@ -89,6 +97,8 @@ impl RingBuffers {
             used: 0,
             filled: 0,
             filled_then: 0,
+            calm: 0,
+            ebbs: false,
         };
         ring.refill();
         Ok(ring)
@@ -183,11 +193,38 @@ impl RingBuffers {
     /// the first makes a difference: before the target is raised again, as many as it asks for were filled.
     #[cold]
     pub(crate) fn exhausted(&mut self) {
+        (self.calm, self.ebbs) = (0, false);
         if self.filled.wrapping_sub(self.filled_then) >= self.target {
             self.target = (self.target * 2).min(BLOCKS_MAX);
             self.filled_then = self.filled;
         }
         self.refill();
+    }
+
+    /// See [`look`].
+    fn look(&mut self) {
+        if self.ebbs && self.posted <= self.target {
+            self.ebbs = false;
+            self.forget_spare();
+        }
+        if self.target > self.target_min {
+            self.calm += 1;
+            if self.calm >= CALM {
+                self.target = (self.target / 2).max(self.target_min);
+                (self.calm, self.ebbs) = (0, true);
+            }
+        }
+    }
+
+    /// Returns the pages of spare blocks to the kernel, neighbours at once. The next to be used are those in front.
+    fn forget_spare(&mut self) {
+        self.spare.sort_unstable_by(|a, b| b.cmp(a));
+        let is_same_run = |a: &u16, b: &u16| *a == *b + 1 && u32::from(*a) % SLAB != 0;
+        for run in self.spare.chunk_by(is_same_run) {
+            let Some(first) = run.last() else { continue };
+            // SAFETY: blocks of one slab that are neither posted nor in a buffer.
+            unsafe { pages::forget(self.block(*first), run.len() * self.block_size as usize) };
+        }
     }
 
     /// See [`trim`].
@@ -296,6 +333,11 @@ pub(crate) fn trim() {
     with(RingBuffers::trim);
 }
 
+/// Four times a second: where the kernel finds blocks for long, fewer are posted by and by, and the memory of others goes back.
+pub(crate) fn look() {
+    with(RingBuffers::look);
+}
+
 /// Bytes of a block; 0 without a ring.
 pub(crate) fn block_size() -> usize {
     with(|r| r.block_size as usize).unwrap_or(0)
@@ -337,6 +379,59 @@ mod tests {
         }
         assert_eq!(ring.posted, BLOCKS_MAX);
         assert_eq!(ring.slabs.len() as u32 * SLAB, BLOCKS_MAX);
+    }
+
+    /// Under traffic that never ends, too.
+    #[test]
+    #[cfg_attr(miri, ignore = "pages cannot be given back there")]
+    fn a_ring_that_grew_ebbs_while_the_kernel_finds_blocks() {
+        let mut ring = RingBuffers::new(4096, 64).unwrap();
+        for _ in 0..3 {
+            ring.filled += ring.target;
+            ring.exhausted();
+        }
+        assert_eq!((ring.target, ring.posted), (512, 512));
+        assert!(install(ring));
+        // In the order in which they were posted, as the kernel does.
+        let mut order: std::collections::VecDeque<u16> = (0..512).collect();
+        let mut fill = |count: usize| {
+            for _ in 0..count {
+                let bid = order.pop_front().expect("some are posted");
+                let tail = with(|r| r.tail).unwrap();
+                let mut buf = with(|r| r.take(bid, 10)).unwrap();
+                buf[0] = 1;
+                drop(buf);
+                // What that posted, if it did.
+                for at in tail..with(|r| r.tail).unwrap() {
+                    let entry = usize::from(at) & (BLOCKS_MAX as usize - 1);
+                    // SAFETY: an entry that was written just now.
+                    order.push_back(with(|r| unsafe { (*r.entries.add(entry)).bid() }).unwrap());
+                }
+            }
+        };
+        let resident = || {
+            let len = slab_layout(4096).size();
+            with(|r| r.slabs.iter().map(|s| pages::resident_at(s.memory.as_ptr(), len)).sum::<usize>())
+                .unwrap()
+        };
+        fill(1000);
+        assert!(resident() >= 512, "{}", resident());
+        // The kernel runs out now and then.
+        for _ in 0..10 {
+            (0..CALM - 1).for_each(|_| look());
+            fill(1000);
+            // Of several sockets, the second.
+            with(|r| r.filled_then = r.filled);
+            with(RingBuffers::exhausted);
+        }
+        assert_eq!(with(|r| (r.target, r.posted)), Some((512, 512)));
+        for _ in 0..3 * CALM + 1 {
+            look();
+            fill(1000);
+        }
+        assert_eq!(with(|r| (r.target, r.posted)), Some((64, 64)));
+        assert!(resident() <= 64 + 2, "{}", resident());
+        uninstall();
     }
 
     #[test]

@@ -511,6 +511,7 @@ fn until(deadline_ms: Option<u64>) -> Wait {
 fn housekeeping(local: &Local) {
     pool::trim_blocks();
     buffer::pool::trim_unused();
+    buffer::ring::look();
     driver::with(|d| d.close_unneeded_spares());
     publish(local);
     profile::housekeeping(local);
