@@ -240,3 +240,48 @@ fn what_is_kept_of_servers_does_not_stay_with_who_never_knew_them() {
     assert!(known(&running) < MANY / 10, "{} servers are known of a backend that is gone", known(&running));
     running.stop();
 }
+
+/// Former configurations are taken apart by one thread, however many come while it does: it gives way, and on a busy machine dozens
+/// would be there at once, with their stacks.
+#[test]
+fn one_thread_takes_former_configurations_apart() {
+    // More than what goes with its last pin.
+    const MANY: usize = 2000;
+    const BATCHES: usize = 6;
+    let running = start();
+    on(&running, |_, _| drop(STAYS.take()));
+    let pinned: Vec<Vec<_>> = std::iter::repeat_with(|| {
+        let pin = |_| {
+            reload(&running, "be", MANY);
+            running.instance.live.current().expect("it serves")
+        };
+        (0..4).map(pin).collect()
+    })
+    .take(BATCHES)
+    .collect();
+    reload(&running, "be", 1);
+    let left: Vec<_> = pinned.iter().flatten().map(Arc::downgrade).collect();
+    let burying = || {
+        let threads = std::fs::read_dir("/proc/self/task").expect("this process is there").flatten();
+        let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+        names.filter(|name| name.trim_end() == "snapshots").count()
+    };
+    let mut most = 0;
+    let mut watch = |is_over: &dyn Fn(usize) -> bool| {
+        for turn in 0.. {
+            most = most.max(burying());
+            if is_over(turn) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    for batch in pinned {
+        drop(batch);
+        watch(&|turn| turn >= 100);
+    }
+    watch(&|_| left.iter().all(|snapshot| snapshot.strong_count() == 0));
+    // One that is done may not have ended yet when the next begins.
+    assert!((1..=2).contains(&most), "{most} threads at once");
+    running.stop();
+}
