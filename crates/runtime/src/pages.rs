@@ -3,7 +3,7 @@
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 /// Zeroed pages, which go back when this is dropped.
 pub(crate) struct Pages {
@@ -86,17 +86,12 @@ pub(crate) unsafe fn forget(start: NonNull<u8>, len: usize) {
 
 /// Bytes of a page of the system.
 fn page_len() -> usize {
-    static LEN: AtomicUsize = AtomicUsize::new(0);
-    match LEN.load(Ordering::Relaxed) {
-        0 => {
-            // SAFETY: asks for a number.
-            let len = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-            let len = usize::try_from(len).expect("the system has pages");
-            LEN.store(len, Ordering::Relaxed);
-            len
-        }
-        len => len,
-    }
+    static LEN: OnceLock<usize> = OnceLock::new();
+    *LEN.get_or_init(|| {
+        // SAFETY: asks for a number.
+        let len = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(len).expect("the system has pages")
+    })
 }
 
 #[cfg(test)]
