@@ -34,7 +34,7 @@ pub struct Rows<T> {
 }
 
 /// Neighbours in [`Rows::near`], which are made together: numbers may be far apart.
-const PART: usize = if cfg!(loom) { 1 } else { 64 };
+const PART: usize = if cfg!(loom) { 1 } else { 32 };
 
 type Part<T> = OnceLock<Box<[Near<T>; PART]>>;
 

@@ -56,6 +56,9 @@ pub(crate) struct ServerState {
     pub seats: Mutex<Option<Arc<Seats>>>,
 }
 
+// Two of them are made together ([`thalweg_live::Rows`]), in a quarter of a page: there may be 100,000.
+const _: () = assert!(2 * size_of::<ServerState>() + 2 * size_of::<usize>() <= 1024);
+
 impl Default for ServerState {
     /// That of a number without a server.
     fn default() -> ServerState {

@@ -43,8 +43,8 @@ use crate::worker::Worker;
 /// traffic.
 #[derive(Default)]
 pub(super) struct Reports {
-    check: Mutex<Option<CheckReport>>,
-    agent: Mutex<Option<CheckReport>>,
+    check: Mutex<Option<Box<CheckReport>>>,
+    agent: Mutex<Option<Box<CheckReport>>>,
     observed: Observed,
 }
 
@@ -81,7 +81,7 @@ impl Backend {
             What::Health => &reports.check,
             What::Agent => &reports.agent,
         };
-        report.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(f)
+        report.lock().unwrap_or_else(PoisonError::into_inner).as_deref_mut().map(f)
     }
 
     /// What checks, or the agent, found out about a server; `None` when it has none.
